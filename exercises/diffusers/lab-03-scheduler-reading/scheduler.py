@@ -1,0 +1,298 @@
+"""Lab 03 · Scheduler reading: the time axis and the update rule of inference.
+
+Goal: see that a scheduler is a small numerical method with a configuration. `set_timesteps` lays
+out the noise levels of a run, `scale_model_input` brings the latents to the size the network was
+trained on, `step` turns one prediction into the next latents. The network appears nowhere in this
+file: what its output means is told by the configuration (`prediction_type`), not by the tensor.
+
+Symbols: T = num_train_timesteps, n = num_inference_steps, t = a timestep, ᾱ = alphas_cumprod,
+σ = noise level: the standard deviation of the noise when the signal has weight 1.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def _alphas_cumprod(config: dict[str, Any]) -> Tensor:
+    """Supplied: ᾱ of the training schedule, float32 (T,), as the library tabulates it.
+
+    Reads num_train_timesteps, beta_start, beta_end, beta_schedule (linear, scaled_linear or
+    squaredcos_cap_v2; anything else is a ValueError). Lab 01 builds this table step by step.
+    """
+    count, schedule = config["num_train_timesteps"], config["beta_schedule"]
+    start, end = config["beta_start"], config["beta_end"]
+    if schedule == "linear":
+        betas = torch.linspace(start, end, count, dtype=torch.float32)
+    elif schedule == "scaled_linear":
+        betas = torch.linspace(start**0.5, end**0.5, count, dtype=torch.float32) ** 2
+    elif schedule == "squaredcos_cap_v2":
+        times = [(i / count + 0.008) / 1.008 * math.pi / 2 for i in range(count + 1)]
+        cosine = [math.cos(time) ** 2 for time in times]
+        capped = [min(1 - cosine[i + 1] / cosine[i], 0.999) for i in range(count)]
+        betas = torch.tensor(capped, dtype=torch.float32)
+    else:
+        raise ValueError(f"unknown beta_schedule: {schedule!r}")
+    return torch.cumprod(1.0 - betas, dim=0)
+
+
+def timesteps(
+    num_train_timesteps: int, num_inference_steps: int, spacing: str, steps_offset: int
+) -> Tensor:
+    """3.1 · The timesteps that a run visits, noisiest first.
+
+    Returns int64 (n,), descending, in units of training steps. Three ways to pick n of T:
+
+    * "linspace": n points evenly from 0 to T − 1, both ends included, rounded.
+    * "leading": the multiples 0, k, 2k … of k = T // n, with steps_offset added.
+    * "trailing": T, T − T/n, T − 2·T/n … rounded, and then one less.
+
+    steps_offset counts for "leading" alone. Rounding takes a half to the even neighbour.
+    ValueError when n > T or the spacing is unknown.
+
+    Source: Lin et al. 2023 (arXiv 2305.08891), table 2; DDIMScheduler.set_timesteps.
+
+    >>> timesteps(1000, 5, "leading", 1).tolist()
+    [801, 601, 401, 201, 1]
+    >>> timesteps(1000, 5, "trailing", 1).tolist()
+    [999, 799, 599, 399, 199]
+    >>> timesteps(1000, 5, "linspace", 1).tolist()
+    [999, 749, 500, 250, 0]
+    """
+    raise NotImplementedError("TODO 3.1: timesteps")
+
+
+def sigmas(alphas_cumprod: Tensor, timesteps: Tensor) -> Tensor:
+    """3.2 · The noise level of each timestep, and the 0 that ends the run.
+
+    alphas_cumprod: float32 (T,). timesteps: (n,), integer or float, any fractions between 0 and
+    T − 1. Returns float32 (n + 1,): σ(t) = √((1 − ᾱ_t) / ᾱ_t), then 0. Between two whole
+    timesteps σ itself is interpolated linearly (not ᾱ, not log σ).
+
+    Source: Song et al. 2021 (DDIM, arXiv 2010.02502), equations 13 and 14;
+    EulerDiscreteScheduler.set_timesteps with interpolation_type "linear".
+
+    >>> sigmas(torch.tensor([0.8, 0.5, 0.2]), torch.tensor([2.0, 0.5])).tolist()
+    [2.0, 0.75, 0.0]
+    """
+    raise NotImplementedError("TODO 3.2: sigmas")
+
+
+def karras_sigmas(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
+    """3.2 · Noise levels whose ρ-th roots are evenly spaced, and the 0 that ends the run.
+
+    Returns float32 (n + 1,): σ_max first, σ_min last but one, then 0:
+    σ_i = (σ_max^(1/ρ) + i / (n − 1) · (σ_min^(1/ρ) − σ_max^(1/ρ)))^ρ for i = 0 … n − 1.
+    With n = 1 only σ_max and 0 remain.
+
+    Source: Karras et al. 2022 (arXiv 2206.00364), equation 5, ρ = 7;
+    EulerDiscreteScheduler with use_karras_sigmas.
+
+    >>> karras_sigmas(1.0, 16.0, 3, 2.0).tolist()
+    [16.0, 6.25, 1.0, 0.0]
+    """
+    raise NotImplementedError("TODO 3.2: karras_sigmas")
+
+
+class Euler:
+    """3.3 · Euler's method along the noise axis.
+
+    config holds exactly num_train_timesteps, beta_start, beta_end, beta_schedule, prediction_type
+    ("epsilon" or "v_prediction"), timestep_spacing and steps_offset.
+
+    After set_timesteps(n): `timesteps` float32 (n,), `sigmas` float32 (n + 1,) and
+    `init_noise_sigma`, a number. A run then takes its t from `timesteps`, in order, and may begin
+    in the middle. set_timesteps starts a new run, as often as you like.
+
+    Source: Karras et al. 2022 (arXiv 2206.00364), section 3 and table 1; EulerDiscreteScheduler.
+
+    >>> config = {"num_train_timesteps": 1000, "beta_start": 0.00085, "beta_end": 0.012}
+    >>> config |= {"beta_schedule": "scaled_linear", "prediction_type": "epsilon"}
+    >>> scheduler = Euler(config | {"timestep_spacing": "leading", "steps_offset": 1})
+    >>> scheduler.set_timesteps(4)
+    >>> scheduler.timesteps.tolist()
+    [751.0, 501.0, 251.0, 1.0]
+    >>> [round(sigma, 3) for sigma in scheduler.sigmas.tolist()]
+    [4.117, 1.624, 0.698, 0.041, 0.0]
+    >>> round(float(scheduler.init_noise_sigma), 3)
+    4.236
+    >>> x, t = torch.full((1, 4, 2, 2), 10.0), scheduler.timesteps[0]
+    >>> round(scheduler.scale_model_input(x, t)[0, 0, 0, 0].item(), 3)
+    2.36
+    >>> round(scheduler.step(torch.ones_like(x), t, x)[0, 0, 0, 0].item(), 3)
+    7.507
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.alphas_cumprod = _alphas_cumprod(config)
+        self.timesteps: Tensor | None = None
+        self.sigmas: Tensor | None = None
+        self.init_noise_sigma: float | None = None
+        self.step_index: int | None = None  # where the run stands; None: it has not begun
+
+    def set_timesteps(self, num_inference_steps: int) -> None:
+        """3.3 · Lay out a new run: `timesteps`, `sigmas`, `init_noise_sigma`.
+
+        The timesteps are those of 3.1 as float32, except that "linspace" keeps its fractions.
+        init_noise_sigma is the largest σ, and for "leading" √(σ² + 1) of it.
+        """
+        raise NotImplementedError("TODO 3.3: Euler.set_timesteps")
+
+    def _position(self, t: Tensor | float) -> tuple[int, float, float]:
+        """3.3 · A helper you may use or delete: (index, σ, σ_next) of where the run stands.
+
+        The first t of a run tells where it begins; from then on `step` counts.
+        RuntimeError (or ValueError) before set_timesteps, an error of any kind past the end.
+        """
+        raise NotImplementedError("TODO 3.3: Euler._position")
+
+    def scale_model_input(self, sample: Tensor, t: Tensor | float) -> Tensor:
+        """3.3 · The sample at the size the network saw in training: x / √(σ² + 1).
+
+        sample: any shape, e.g. (B, C, H, W). Returns the same shape and dtype; `sample` itself
+        stays as it is, and so does the place in the run. Before set_timesteps: RuntimeError or
+        ValueError.
+        """
+        raise NotImplementedError("TODO 3.3: Euler.scale_model_input")
+
+    def step(self, model_output: Tensor, t: Tensor | float, sample: Tensor) -> Tensor:
+        """3.3 · One Euler step: from the noise level of t to the next one.
+
+        sample is the *unscaled* sample; model_output has its shape. With x0 the clean sample that
+        the prediction implies,
+
+        * epsilon: x0 = x − σ·ε
+        * v_prediction: x0 = x / (σ² + 1) − v·σ / √(σ² + 1)
+        * then d = (x − x0) / σ, and the result is x + d·(σ_next − σ).
+
+        Computed in float32 also for half precision; returned in model_output's dtype. Before
+        set_timesteps: RuntimeError or ValueError. After the last step: an error of any kind.
+        Another prediction_type: ValueError.
+        """
+        raise NotImplementedError("TODO 3.3: Euler.step")
+
+
+def ancestral_sigmas(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
+    """3.4 · Where an ancestral step goes down to, and how much fresh noise it then adds.
+
+    Returns (σ_down, σ_up), two floats with σ_down² + σ_up² = σ_next²:
+    σ_up = min(σ_next, η·√(σ_next²·(σ² − σ_next²) / σ²)), σ_down = √(σ_next² − σ_up²).
+    sigma > sigma_next ≥ 0. With η = 0 nothing is added: (σ_next, 0).
+
+    Source: Song et al. 2021 (DDIM, arXiv 2010.02502), equation 16, in units of x / √ᾱ;
+    EulerAncestralDiscreteScheduler.step (always η = 1).
+
+    >>> [round(level, 3) for level in ancestral_sigmas(5.0, 4.0, 1.0)]
+    [3.2, 2.4]
+    >>> ancestral_sigmas(5.0, 4.0, 0.0)
+    (4.0, 0.0)
+    """
+    raise NotImplementedError("TODO 3.4: ancestral_sigmas")
+
+
+def calculate_shift(
+    seq_len: int, base_seq_len: int, max_seq_len: int, base_shift: float, max_shift: float
+) -> float:
+    """3.5 · μ for an image of seq_len tokens, on the line through two known lengths.
+
+    The line passes through (base_seq_len, base_shift) and (max_seq_len, max_shift), and goes on
+    beyond both ends.
+
+    Source: calculate_shift in diffusers.pipelines.flux (256 → 0.5, 4096 → 1.15).
+
+    >>> calculate_shift(1024, 256, 4096, 0.5, 1.15)
+    0.63
+    """
+    raise NotImplementedError("TODO 3.5: calculate_shift")
+
+
+class FlowMatchEuler:
+    """3.5 · Euler's method for flow matching: straight lines from noise to data.
+
+    config holds num_train_timesteps, shift and use_dynamic_shifting. Here x_σ = (1 − σ)·x0 + σ·ε
+    with σ from 1 to 0, the network predicts the velocity v = ε − x0, and nothing is scaled.
+
+    Source: Esser et al. 2024 (arXiv 2403.03206), equation 23 for the shift;
+    FlowMatchEulerDiscreteScheduler given explicit sigmas.
+
+    >>> config = {"num_train_timesteps": 1000, "shift": 3.0, "use_dynamic_shifting": False}
+    >>> scheduler = FlowMatchEuler(config)
+    >>> scheduler.set_timesteps([1.0, 0.5], None)
+    >>> scheduler.sigmas.tolist(), scheduler.timesteps.tolist()
+    ([1.0, 0.75, 0.0], [1000.0, 750.0])
+    >>> scheduler.step(torch.ones(2), scheduler.timesteps[0], torch.zeros(2)).tolist()
+    [-0.25, -0.25]
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.timesteps: Tensor | None = None
+        self.sigmas: Tensor | None = None
+        self.step_index: int | None = None  # where the run stands; None: it has not begun
+
+    def set_timesteps(self, sigmas: list[float], mu: float | None) -> None:
+        """3.5 · Lay out a run along `sigmas`, a descending list in (0, 1] without the final 0.
+
+        Every σ is shifted once. Static (use_dynamic_shifting false, mu None):
+        σ' = s·σ / (1 + (s − 1)·σ) with s the config's shift. Dynamic: σ' = e^μ / (e^μ + 1/σ − 1);
+        the config's shift plays no part, and mu None is a ValueError.
+
+        Afterwards `sigmas` is float32 (n + 1,), shifted and ending in 0; `timesteps` is float32
+        (n,), the shifted σ times num_train_timesteps.
+        """
+        raise NotImplementedError("TODO 3.5: FlowMatchEuler.set_timesteps")
+
+    def step(self, model_output: Tensor, t: Tensor | float, sample: Tensor) -> Tensor:
+        """3.5 · One Euler step along the velocity: x + (σ_next − σ)·v.
+
+        Computed in float32 also for half precision; returned in model_output's dtype. t is an
+        element of `timesteps`, in order, possibly from the middle. Before set_timesteps:
+        RuntimeError or ValueError. After the last step: an error of any kind.
+        """
+        raise NotImplementedError("TODO 3.5: FlowMatchEuler.step")
+
+
+def denoiser_calls(class_name: str, num_inference_steps: int) -> int:
+    """3.6 · How often a run calls the denoiser: the length of the library's `timesteps`.
+
+    class_name is EulerDiscreteScheduler, DDIMScheduler, HeunDiscreteScheduler, PNDMScheduler
+    (with skip_prk_steps=True) or DPMSolverMultistepScheduler; another name is a ValueError.
+
+    * One call a step: Euler, DDIM, DPM-Solver++ (a multistep method remembers, it does not ask).
+    * Heun asks twice a step, but once in the last.
+    * PNDM asks once more in its second step. A run of one step has no second step.
+
+    Source: len(scheduler.timesteps) after set_timesteps(n), in diffusers 0.42.1.
+
+    >>> denoiser_calls("HeunDiscreteScheduler", 10)
+    19
+    >>> denoiser_calls("PNDMScheduler", 50)
+    51
+    """
+    raise NotImplementedError("TODO 3.6: denoiser_calls")
+
+
+def heun_step(
+    model_output: Tensor,
+    next_model_output: Tensor,
+    sample: Tensor,
+    sigma: float,
+    sigma_next: float,
+) -> Tensor:
+    """3.7 · One second-order update: Euler with the average of two slopes.
+
+    model_output is ε at (sample, σ); next_model_output is ε at (x', σ_next), where x' is the
+    sample that a plain Euler step reached. The update starts again from `sample`. All three
+    tensors have one shape; σ > σ_next > 0. Computed in float32, returned in model_output's dtype.
+
+    Source: Karras et al. 2022 (arXiv 2206.00364), algorithm 1; HeunDiscreteScheduler.step, whose
+    every second call does this (the last step of a run, to σ = 0, stays a plain Euler step).
+
+    >>> x = torch.tensor([10.0])
+    >>> heun_step(torch.tensor([1.0]), torch.tensor([3.0]), x, 5.0, 4.0).tolist()
+    [8.0]
+    """
+    raise NotImplementedError("TODO 3.7: heun_step")

@@ -1,0 +1,311 @@
+"""What proves the labs themselves: stubs current, solutions full, misconceptions caught and named.
+
+Everything here grades with the same `grade()` that judges a learner. A proof is a list of faults;
+an empty one is what an author wants to see.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infralens.examiner.misconceptions import Misconception, misconceptions_of
+from infralens.grading import Examiner, examiner, grade
+from infralens.labs import Lab
+from infralens.report import CheckResult, Report, TodoResult
+from infralens.stubs import MarkerError, answer_lines, stub_of
+
+SEEDS = 20
+SOLUTION_SHARE = 0.25  # of the tolerance, in float32
+HALF_SHARE = 0.5  # of the tolerance, in half precision
+SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
+HALF = ("float16", "bfloat16")
+SABOTAGED = ("-m", "infralens.examiner.sabotage")
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a lab, in a sentence."""
+
+    lab: str
+    sentence: str
+
+
+@dataclass
+class MarginRow:
+    """How clearly one check tells right from wrong, in multiples of its tolerance."""
+
+    check: str
+    todo: str
+    solution: float = 0.0
+    half: float = 0.0
+    nearest: float = float("inf")
+    nearest_name: str = ""
+    zeros: float = float("inf")
+    kills: list[str] = field(default_factory=list)
+    only_killer_of: list[str] = field(default_factory=list)
+    guards: str = ""
+    numeric: bool = False
+
+
+@dataclass
+class Proof:
+    """What was found out about one lab."""
+
+    lab: Lab
+    faults: list[Fault] = field(default_factory=list)
+    margins: dict[str, MarginRow] = field(default_factory=dict)
+    misconceptions: int = 0
+    grades: int = 0
+
+    def fault(self, sentence: str) -> None:
+        self.faults.append(Fault(self.lab.short, sentence))
+
+
+def current_stub(lab: Lab) -> str:
+    """The stub that the lab's solution makes now. MarkerError when its markers are wrong."""
+    assert lab.solution is not None
+    todo_of_name = {name: todo.id for name, todo in lab.todo_of_name.items()}
+    return stub_of(lab.solution.read_text(encoding="utf-8"), todo_of_name)
+
+
+def with_misconception(solution: str, wrong: Misconception) -> str:
+    """The solution with one name replaced by a misconception, as one file that stands alone."""
+    source = Path(inspect.getfile(wrong.answer)).read_text(encoding="utf-8")
+    source = source.replace("from infralens.examiner import misconception\n", "")
+    prelude = "def misconception(*given, **named):\n    return lambda answer: answer\n"
+    future = "from __future__ import annotations\n"
+    source = future + prelude + source.replace(future, "")
+    return (
+        f"{solution}\n\nimport sys as _sys, types as _types\n"
+        f"_wrong = _types.ModuleType('wrong')\n_sys.modules['wrong'] = _wrong\n"
+        f"exec({source!r}, _wrong.__dict__)\n"
+        f"{wrong.replaces} = _wrong.{wrong.answer.__name__}\n"
+    )
+
+
+def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) -> Proof:
+    """Grade stub, solution, misconceptions and a sabotaged library; collect what is not as it must be."""
+    proof = Proof(lab)
+    if lab.solution is None or not lab.solution.is_file():
+        proof.fault("has no solution here; check it in a checkout or on a solutions branch")
+        return proof
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
+        warm = stack.enter_context(examiner(serve=True))
+        workbench = Workbench(proof, folder, warm, on_step)
+        prove_texts(workbench)
+        prove_stub(workbench)
+        if prove_solution(workbench, seeds):
+            prove_misconceptions(workbench)
+            prove_purpose(proof)
+            prove_margins(proof)
+            prove_sabotage(workbench)
+    return proof
+
+
+@dataclass
+class Workbench:
+    """What the steps of a proof share."""
+
+    proof: Proof
+    folder: Path
+    warm: Examiner
+    on_step: OnStep
+
+    def grade(
+        self, text: str, *, seed: int | None = None, todos: Sequence[str] | None = None
+    ) -> Report:
+        path = self.folder / self.proof.lab.file
+        path.write_text(text, encoding="utf-8")
+        self.proof.grades += 1
+        return grade(self.proof.lab, path, seed=seed, todos=todos, using=self.warm)
+
+    def solution(self) -> str:
+        assert self.proof.lab.solution is not None
+        return self.proof.lab.solution.read_text(encoding="utf-8")
+
+
+def prove_texts(bench: Workbench) -> None:
+    """Points, hints and pages are there, and the stub is what the solution makes."""
+    proof, lab = bench.proof, bench.proof.lab
+    bench.on_step("texts")
+    for todo in lab.todos:
+        if todo.points < 1:
+            proof.fault(f"todo {todo.id} is worth {todo.points} points")
+        if len(todo.hints) != 3:
+            proof.fault(f"todo {todo.id} has {len(todo.hints)} hints; it needs three")
+    if not lab.page.is_file():
+        proof.fault(f"has no page {lab.page.name} beside its stub")
+    for misconception in misconceptions_of(lab.suite):
+        if not misconception.explanation:
+            proof.fault(f"misconception {misconception.name} has no sentence")
+        problem = broken_anchor(lab, misconception.reads)
+        if problem:
+            proof.fault(f"misconception {misconception.name} reads {problem}")
+    try:
+        stub = current_stub(lab)
+    except MarkerError as error:
+        proof.fault(f"the solution's markers are wrong: {error}")
+        return
+    if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
+        proof.fault(f"{lab.stub.name} is not what the solution makes; run `infralens check --write`")
+    for line in answer_lines(bench.solution()):
+        if len(line) > 20 and line in stub:
+            proof.fault(f"an answer's line stands in the stub as well: {line}")
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a Markdown page's headings, as GitHub makes them."""
+    slugs = set()
+    for heading in re.findall(r"^#{1,6}\s+(.+?)\s*#*$", page, flags=re.MULTILINE):
+        text = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
+        slugs.add(text.strip().replace(" ", "-"))
+    return slugs
+
+
+def broken_anchor(lab: Lab, target: str) -> str | None:
+    """What is wrong with `handbook/page.md#anchor`, if anything is."""
+    name, _, anchor = target.partition("#")
+    page = lab.place.exercises / name
+    if not page.is_file():
+        return f"{name}, which is not there"
+    if anchor and anchor not in anchors(page.read_text(encoding="utf-8")):
+        return f"{target}, but {name} has no such heading"
+    return None
+
+
+def prove_stub(bench: Workbench) -> None:
+    """The untouched stub scores nothing, and every todo says that it was not started."""
+    bench.on_step("stub")
+    try:
+        report = bench.grade(current_stub(bench.proof.lab))
+    except MarkerError:
+        return
+    if report.grader_error:
+        bench.proof.fault(f"grading the stub: {report.grader_error}")
+    for todo in report.todos:
+        if todo.status != "not_started" or todo.score:
+            bench.proof.fault(f"the stub's todo {todo.id} is {todo.status} with {todo.score} points")
+
+
+def prove_solution(bench: Workbench, seeds: int) -> bool:
+    """Full marks over many seeds; records each check's margins. False when it is not so."""
+    for seed in range(seeds):
+        bench.on_step(f"solution, seed {seed + 1} of {seeds}")
+        report = bench.grade(bench.solution(), seed=seed)
+        if not report.passed:
+            reason = report.grader_error or "; ".join(
+                f"{todo.id} {check.name}: {check.message}" for todo, check in unpassed(report)
+            )
+            bench.proof.fault(f"the solution fails with seed {seed}: {reason}")
+            return False
+        for todo in report.todos:
+            for check in todo.checks:
+                row = bench.proof.margins.setdefault(check.name, MarginRow(check.name, todo.id))
+                row.guards = check.guards
+                _measure(row, check)
+    return True
+
+
+def _measure(row: MarginRow, check: CheckResult) -> None:
+    for margin in check.margins:
+        row.numeric = True
+        if margin.dtype in HALF:
+            row.half = max(row.half, margin.ratio)
+        else:
+            row.solution = max(row.solution, margin.ratio)
+            if margin.tolerance > 0:
+                row.zeros = min(row.zeros, margin.scale / margin.tolerance)
+
+
+def unpassed(report: Report) -> Iterator[tuple[TodoResult, CheckResult]]:
+    """The checks of a report that did not pass."""
+    for todo in report.todos:
+        for check in todo.checks:
+            if check.status != "passed":
+                yield todo, check
+
+
+def prove_misconceptions(bench: Workbench) -> None:
+    """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
+    proof = bench.proof
+    wrong_ones = misconceptions_of(proof.lab.suite)
+    proof.misconceptions = len(wrong_ones)
+    for number, wrong in enumerate(wrong_ones, start=1):
+        bench.on_step(f"misconception {number} of {len(wrong_ones)}: {wrong.name}")
+        report = bench.grade(with_misconception(bench.solution(), wrong), seed=number, todos=[wrong.todo])
+        if report.grader_error:
+            proof.fault(f"misconception {wrong.name}: {report.grader_error}")
+            continue
+        killers = [check for _, check in unpassed(report)]
+        if not killers:
+            proof.fault(f"misconception {wrong.name} passes todo {wrong.todo}")
+            continue
+        if wrong.name not in {check.misconception for check in killers}:
+            named = {check.misconception for check in killers}
+            said = "; ".join(f"{check.name}: {check.message}" for check in killers)
+            proof.fault(f"misconception {wrong.name} is not named ({named}; {said})")
+        _record_kills(proof, wrong, killers)
+
+
+def _record_kills(proof: Proof, wrong: Misconception, killers: Sequence[CheckResult]) -> None:
+    ratios = {check.name: _ratio(check) for check in killers}
+    best = max(ratios, key=lambda name: ratios[name])
+    for name, ratio in ratios.items():
+        row = proof.margins[name]
+        row.kills.append(wrong.name)
+        if len(killers) == 1:
+            row.only_killer_of.append(wrong.name)
+        if name == best and row.numeric and ratio < row.nearest:
+            row.nearest, row.nearest_name = ratio, wrong.name
+
+
+def _ratio(check: CheckResult) -> float:
+    """How many tolerances the answer was off; infinite for a wrong kind, shape or exact value."""
+    ratio = max((margin.ratio for margin in check.margins), default=0.0)
+    return ratio if ratio > 1 else float("inf")  # it failed by something else than a number
+
+
+def prove_purpose(proof: Proof) -> None:
+    """Every check alone catches something, or names what it guards."""
+    for row in proof.margins.values():
+        if not row.only_killer_of and not row.guards:
+            also = f" (it shares {', '.join(row.kills)})" if row.kills else ""
+            proof.fault(f"check {row.check} catches no misconception alone and guards nothing{also}")
+
+
+def prove_margins(proof: Proof) -> None:
+    """Right answers lie well inside the tolerance, wrong ones well outside."""
+    for row in proof.margins.values():
+        for used, share in ((row.solution, SOLUTION_SHARE), (row.half, HALF_SHARE)):
+            if used > share:
+                proof.fault(
+                    f"check {row.check}: the solution uses {used:.2f} of the tolerance, "
+                    f"more than {share}"
+                )
+        if row.nearest < SEPARATION:
+            proof.fault(
+                f"check {row.check}: {row.nearest_name} is only {row.nearest:.1f} tolerances off"
+            )
+        if row.zeros < SEPARATION:
+            proof.fault(f"check {row.check}: zeros are only {row.zeros:.1f} tolerances off")
+
+
+def prove_sabotage(bench: Workbench) -> None:
+    """With the live library perturbed, no check that asks it may pass the solution."""
+    bench.on_step("sabotaged library")
+    path = bench.folder / bench.proof.lab.file
+    path.write_text(bench.solution(), encoding="utf-8")
+    with examiner(program=SABOTAGED) as sabotaged:
+        report = grade(bench.proof.lab, path, seed=0, using=sabotaged)
+    for todo in report.todos:
+        for check in todo.checks:
+            if check.status == "passed" and "library" in check.reference:
+                bench.proof.fault(f"check {check.name} passes although the library is wrong")

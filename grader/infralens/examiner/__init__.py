@@ -1,0 +1,73 @@
+"""The examiner: runs a suite, holds the references, decides. Suites import these names.
+
+Loaded on first use, so that the examiner process can start the candidate before it imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infralens.examiner.candidates import (
+        fetch,
+        keep,
+        remote,
+        requires_grad,
+        set_state,
+        state_of,
+    )
+    from infralens.examiner.comparison import (
+        assert_equals,
+        assert_matches,
+        assert_matches_formula,
+        assert_property,
+        assert_raises,
+        unpack,
+    )
+    from infralens.examiner.drawing import Draw
+    from infralens.examiner.misconceptions import misconception
+    from infralens.examiner.plugin import todo
+    from infralens.examiner.references import library_function
+
+_HOMES = {
+    "candidates": ("fetch", "keep", "remote", "requires_grad", "set_state", "state_of"),
+    "comparison": (
+        "assert_equals",
+        "assert_matches",
+        "assert_matches_formula",
+        "assert_property",
+        "assert_raises",
+        "unpack",
+    ),
+    "drawing": ("Draw",),
+    "misconceptions": ("misconception",),
+    "plugin": ("todo",),
+    "references": ("library_function",),
+}
+
+__all__ = [
+    "Draw",
+    "assert_equals",
+    "assert_matches",
+    "assert_matches_formula",
+    "assert_property",
+    "assert_raises",
+    "fetch",
+    "keep",
+    "library_function",
+    "misconception",
+    "remote",
+    "requires_grad",
+    "set_state",
+    "state_of",
+    "todo",
+    "unpack",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,385 @@
+"""The candidate as a suite sees it: `candidate.sigmas(...)`, `mine = candidate.Euler(config)`.
+
+Every use is one request over the channel, with a time limit. What comes back is a value, or a handle
+on an object that stays there. What the learner's code raises arrives as LearnerError; silence,
+crashes and bad bytes arrive as NoAnswerError, and the process is started again for the next check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from infralens import wire
+from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.processes import (
+    START_SECONDS,
+    CandidateProcess,
+    exit_sentence,
+    new_call,
+)
+from infralens.examiner.submission import Submission, UngradableError, require_gradable
+from infralens.examiner.trial import Call, current_trial
+from infralens.labs import Lab
+
+
+class NoAnswerError(Exception):
+    """The learner's code gave no answer: it was too slow, crashed, or sent what nobody can read."""
+
+    def __init__(self, message: str, status: Literal["error", "timeout"] = "error") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class RemoteObject:
+    """An object lent to the learner: what it may read and call. Every use is recorded."""
+
+    target: Any
+    type_name: str
+    attributes: tuple[str, ...]
+    methods: tuple[str, ...]
+    uses: list[tuple[str, tuple[Any, ...], dict[str, Any]]]
+
+
+def remote(target: Any, *, attributes: Sequence[str] = (), methods: Sequence[str] = ()) -> RemoteObject:
+    """Lend `target` to the learner with these attributes and methods; `uses` records each use.
+
+    An attribute that is itself a RemoteObject or a `wire.Namespace` is lent the same way.
+    """
+    return RemoteObject(target, type(target).__name__, tuple(attributes), tuple(methods), [])
+
+
+class Link:
+    """One submission in one candidate process after another."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        submission: Submission,
+        start: Callable[[], CandidateProcess],
+        *,
+        limit_address_space: bool,
+    ) -> None:
+        self.lab, self.submission, self.start = lab, submission, start
+        self.limit_address_space = limit_address_space
+        self.process: CandidateProcess | None = None
+        self.generation = 0
+        self.failure: Exception | None = None
+        self.deadline: float | None = None
+        self.numbers = itertools.count(1)
+        self.lent: dict[int, Any] = {}
+        self.no_grad = True
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process = None
+
+    def request(self, message: dict[str, Any]) -> Any:
+        """One question to the learner's code and its answer."""
+        self._require_loaded()
+        return self._exchange(message, self.lab.limits.call_seconds)
+
+    def output(self) -> str:
+        """What the submission has printed since the current check began."""
+        return self.process.output.text() if self.process else ""
+
+    def begin_check(self) -> None:
+        self.lent.clear()
+        if self.process is not None:
+            self.process.output.start()
+
+    def _require_loaded(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            limit = self.lab.limits.lab_seconds
+            raise NoAnswerError(f"your code has used its {limit:g} seconds for this lab", "timeout")
+        if self.process is not None:
+            return
+        try:
+            require_gradable(self.submission)
+            self._load()
+        except (UngradableError, LearnerError, NoAnswerError) as error:
+            self.failure = error
+            raise
+
+    def _load(self) -> None:
+        self.process, self.generation = self.start(), self.generation + 1
+        self._receive("ready", None, time.monotonic() + START_SECONDS)
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.lab.limits.lab_seconds
+        memory = self.lab.limits.memory_mb
+        self.process.watch.limit(memory)
+        self._exchange(
+            {
+                "kind": "load",
+                "source": self.submission.text,
+                "filename": self.submission.filename,
+                "masked": list(self.lab.masked),
+                "memory_mb": memory if self.limit_address_space else None,
+            },
+            self.lab.limits.call_seconds,
+        )
+
+    def _exchange(self, message: dict[str, Any], seconds: float) -> Any:
+        process = self.process
+        assert process is not None
+        if process.unasked():
+            self._lose()
+            raise NoAnswerError("your code wrote to the grader's channel out of turn")
+        call = new_call()
+        process.send(wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend))
+        until = time.monotonic() + seconds
+        if self.deadline is not None:
+            until = min(until, self.deadline)
+        while True:
+            reply = self._receive(None, call, until)
+            if reply["kind"] == "answer":
+                return self._value(reply)
+            process.send(wire.pack(self._serve(reply), self._lend))
+
+    def _value(self, reply: dict[str, Any]) -> Any:
+        if isinstance(reply.get("raised"), wire.Raised):
+            raise LearnerError(reply["raised"])
+        if isinstance(reply.get("unsendable"), str):
+            sentence = f"returned {reply['unsendable']}, which cannot be graded"
+            raise MismatchError(sentence, answer=NO_ANSWER)
+        if "value" not in reply:
+            self._lose()
+            raise NoAnswerError("your code sent an answer that nobody can read")
+        return reply["value"]
+
+    def _receive(self, kind: str | None, call: str | None, until: float) -> dict[str, Any]:
+        process = self.process
+        assert process is not None
+        try:
+            frame = process.receive(until - time.monotonic())
+            if isinstance(frame, Exception):
+                raise frame
+            reply = wire.unpack(*frame, resolve=self._resolve)
+            kinds = (kind,) if kind else ("answer", "callback", "use")
+            if reply.get("kind") not in kinds or reply.get("call") != call:
+                raise wire.ChannelError("an answer to something that was not asked")
+            return reply
+        except queue.Empty:
+            verdict = process.watch.verdict
+            seconds = self.lab.limits.call_seconds
+            self._lose()
+            if verdict:
+                raise NoAnswerError(f"your code {verdict}") from None
+            raise NoAnswerError(f"no answer within {seconds:g} seconds", "timeout") from None
+        except wire.ChannelClosedError:
+            with contextlib.suppress(Exception):
+                process.process.wait(1.0)
+            code, verdict = process.process.poll(), process.watch.verdict
+            self._lose()
+            raise NoAnswerError(f"your code {verdict or exit_sentence(code)}") from None
+        except (wire.ChannelError, OSError, ValueError) as error:
+            self._lose()
+            text = str(error) if isinstance(error, wire.ChannelError) else "bytes nobody can read"
+            raise NoAnswerError(f"your code sent {text} over the grader's channel") from None
+
+    def _lose(self) -> None:
+        """Give this process up; the next request starts another."""
+        if self.process is not None:
+            self.process.kill()
+            self.process = None
+        self.lent.clear()
+
+    def _lend(self, value: Any) -> wire.Records | None:
+        if isinstance(value, Handle):
+            if value._link is not self or value._generation != self.generation:
+                raise NoAnswerError("an object of yours was lost when your code crashed")
+            return value._record
+        if isinstance(value, RemoteObject):
+            number = self._register(value)
+            return wire.Remote(number, value.type_name, value.attributes, value.methods)
+        if callable(value):
+            return wire.Callback(self._register(value), getattr(value, "__name__", "function"))
+        return None
+
+    def _register(self, value: Any) -> int:
+        for number, known in self.lent.items():
+            if known is value:
+                return number
+        number = next(self.numbers)
+        self.lent[number] = value
+        return number
+
+    def _resolve(self, record: wire.Records) -> Any:
+        return Handle(self, record) if isinstance(record, wire.Handle) else record
+
+    def _serve(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Run a callback or a use of a remote object, and say what came of it."""
+        try:
+            target = self.lent[question["n"]]
+            args, kwargs = question.get("args", ()), question.get("kwargs", {})
+            if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+                raise TypeError("arguments must be a tuple and a dict")
+            if question["kind"] == "callback":
+                return {"value": target(*args, **kwargs)}
+            return {"value": _use(target, question, args, kwargs)}
+        except Exception as error:
+            return {"raised": wire.Raised((type(error).__name__,), str(error)[:2000])}
+
+
+def _use(
+    target: RemoteObject, question: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    name = question["name"]
+    if name in target.methods and "args" in question:
+        target.uses.append((name, args, kwargs))
+        return getattr(target.target, name)(*args, **kwargs)
+    if name in target.attributes and "args" not in question:
+        target.uses.append((name, (), {}))
+        return getattr(target.target, name)
+    raise AttributeError(f"{target.type_name} has no {name}")
+
+
+class Handle:
+    """An object of the learner's that stays in the candidate.
+
+    `mine.step(...)` calls its method, `mine.sigmas` reads a value of it; `set_state`, `state_of` and
+    `requires_grad` are functions beside this class, so that no name of the learner's is taken.
+    """
+
+    def __init__(self, link: Link, record: wire.Handle, path: str = "") -> None:
+        self._link, self._record, self._path = link, record, path
+        self._generation = link.generation
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Member(self._link, self, self._record.type_name, name).read()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _Member(self._link, self, self._record.type_name, "")(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self._record.type_name} object in the candidate>"
+
+    def _ask(self, kind: str, **more: Any) -> Any:
+        return self._link.request({"kind": kind, "on": self, "name": "", **more})
+
+
+class _Member:
+    """A name of the submission, or of an object in it."""
+
+    def __init__(self, link: Link, on: Handle | None, owner: str, name: str) -> None:
+        self.link, self.on, self.owner, self.name = link, on, owner, name
+
+    @property
+    def full_name(self) -> str:
+        return ".".join(part for part in (self.owner, self.name) if part)
+
+    def read(self) -> Any:
+        """The attribute's value, or this member again when it is a method."""
+        definition = self.link.submission.definitions.get(self.full_name)
+        if definition is not None and definition.plain:
+            return self
+        try:
+            value = self.link.request({"kind": "get", "on": self.on, "name": self.name})
+        except LearnerError as error:
+            if error.raised.type_name == "AttributeError" and not error.raised.frames:
+                raise MismatchError(self._missing(), answer=NO_ANSWER) from None
+            raise
+        if isinstance(value, Handle) and value._record.type_name in ("method", "function"):
+            return self
+        return value
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(args, kwargs, keep=False)
+
+    def kept(self, *args: Any, **kwargs: Any) -> Any:
+        """Call, and keep the result in the candidate whatever it is."""
+        return self._call(args, kwargs, keep=True)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], keep: bool) -> Any:
+        definition = self.link.submission.definitions.get(self.full_name)
+        if definition is None:
+            init = self.link.submission.definitions.get(f"{self.full_name}.__init__")
+            definition = init
+        parameters = definition.parameters if definition else ()
+        current_trial().calls.append(Call(self.full_name, args, kwargs, parameters))
+        message = {"kind": "call", "on": self.on, "name": self.name, "args": args}
+        try:
+            return self.link.request({**message, "kwargs": kwargs, "keep": keep})
+        except LearnerError as error:
+            raise self._explained(error, args, kwargs) from None
+
+    def _missing(self) -> str:
+        return self.link.submission.missing(self.full_name, self.link.lab.short)
+
+    def _explained(
+        self, error: LearnerError, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Exception:
+        raised = error.raised
+        if raised.at_call:
+            definition = self.link.submission.definitions.get(self.full_name)
+            where = f" (line {definition.line})" if definition else ""
+            count = len(args) + len(kwargs)
+            return MismatchError(
+                f"`{self.full_name}`{where} cannot be called with {count} "
+                f"argument{'s' * (count != 1)}: {raised.text}. Its parameters are the lab's: "
+                "rename them if you like, but keep their number and order",
+                answer=raised,
+            )
+        if raised.type_name == "AttributeError" and not raised.frames:
+            return MismatchError(self._missing(), answer=raised)
+        if raised.type_name == "TypeError" and not raised.frames:
+            return MismatchError(f"`{self.full_name}` is not a function", answer=raised)
+        return error
+
+
+class Candidate:
+    """What a suite's checks call. Each attribute is a function or class of the submission."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getattr__(self, name: str) -> _Member:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Member(self._link, None, "", name)
+
+
+def keep(candidate: Any, value: Any) -> Any:
+    """Send a value once and hold a handle on it, so that calls can share (and change) it."""
+    link: Link = candidate._link
+    return link.request({"kind": "keep", "on": None, "name": "", "value": value})
+
+
+def fetch(handle: Any) -> Any:
+    """The value that a handle stands for."""
+    return handle._ask("get")
+
+
+def state_of(handle: Any) -> Any:
+    """The state_dict of a module in the candidate: {name: tensor}."""
+    return handle._ask("state")
+
+
+def set_state(handle: Any, state: dict[str, Any]) -> None:
+    """Load a state_dict into a module in the candidate."""
+    handle._ask("set_state", value=state)
+
+
+def requires_grad(handle: Any) -> Any:
+    """{parameter name: whether it is trainable} of a module in the candidate."""
+    return handle._ask("requires_grad")
+
+
+@contextlib.contextmanager
+def linked(link: Link) -> Iterator[Candidate]:
+    """The candidate of a link; its process ends with the block."""
+    try:
+        yield Candidate(link)
+    finally:
+        link.close()

@@ -1,0 +1,324 @@
+"""The comparisons. An answer is right when it is as near to the truth as the library itself is.
+
+The truth is the formula in float64. The live library must agree with it, or the run stops with a
+grader error, so no formula of ours can drift from diffusers unseen. The tolerance follows from the
+library's own error on the same inputs; it is never a number typed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from infralens.examiner.describing import around, dtype_name, kind, number
+from infralens.examiner.trial import GraderFaultError, Margin, current_trial
+from infralens.wire import Raised
+
+TOLERANCE_FACTOR = 16  # times the library's own error
+TOLERANCE_ULPS = 8  # of the tensor's largest value: room where the library happens to be exact
+AGREEMENT_ULPS = 64  # how far the library may be from the truth before something of ours is wrong
+HALF_AGREEMENT_ULPS = 8  # the same in half precision, where few operations are rounded
+NO_ANSWER = object()  # where there is no value that a misconception could share
+
+
+class LearnerError(Exception):
+    """The learner's code raised."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(f"{raised.type_name}: {raised.text}")
+        self.raised = raised
+
+    @property
+    def not_started(self) -> bool:
+        return self.raised.type_name == "NotImplementedError" and self.raised.text.startswith(
+            "TODO"
+        )
+
+
+class MismatchError(AssertionError):
+    """An answer is wrong. Everything that explains it is here."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        answer: Any,
+        expected: str | None = None,
+        yours: str | None = None,
+        where: str | None = None,
+        margin: Margin | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.answer = message, answer
+        self.expected, self.yours, self.where, self.margin = expected, yours, where, margin
+
+
+def live(library: Callable[[], Any]) -> Any:
+    """Ask the library. One place, so that sabotage tests can perturb every answer it gives."""
+    with torch.no_grad():
+        return library()
+
+
+def assert_matches(
+    answer: Any,
+    *,
+    library: Callable[[], Any],
+    truth: Callable[[], Any],
+    what: str = "the result",
+    agreement_ulps: float | None = None,
+) -> None:
+    """The answer is as near to `truth` (float64) as `library` (the live diffusers result) is.
+
+    Both are called only now, after the answer is here. Shape and dtype must be the library's.
+    """
+    if not current_trial().compare(answer, "library"):
+        return
+    expected = live(library)
+    exact = _float64(truth())
+    reach = _reach(expected, exact)
+    library_error = _distance(_float64(expected), exact)
+    half = _dtype(expected) in (torch.float16, torch.bfloat16)
+    ulps = agreement_ulps or (HALF_AGREEMENT_ULPS if half else AGREEMENT_ULPS)
+    if not library_error <= ulps * reach:
+        raise GraderFaultError(
+            f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
+            f"at most {ulps * reach:.3g} is explained by rounding"
+        )
+    _judge(answer, expected, exact, library_error, reach, what)
+
+
+def assert_matches_formula(
+    answer: Any, *, computed: Callable[[], Any], truth: Callable[[], Any], what: str = "the result"
+) -> None:
+    """The answer is as near to `truth` (float64) as the same formula in the graded dtype is.
+
+    For what diffusers does not compute, or is known to compute wrongly.
+    """
+    if not current_trial().compare(answer, "formula"):
+        return
+    expected = computed()
+    exact = _float64(truth())
+    _judge(answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what)
+
+
+def assert_property(
+    answer: Any, *, equals: Callable[[], Tensor | float], what: str, ulps: float = 64
+) -> None:
+    """A property that needs no reference: the answer equals another value to within rounding."""
+    if not current_trial().compare(answer, "property"):
+        return
+    expected = equals()
+    exact = _float64(expected)
+    reach = _reach(expected, exact)
+    _judge(answer, expected, exact, ulps * reach / TOLERANCE_FACTOR, reach, what)
+
+
+def assert_equals(
+    answer: Any, *, library: Callable[[], Any] | None = None, value: Any = None, what: str = "the result"
+) -> None:
+    """The answer is exactly the library's (or the given) value: whole numbers, texts, lists."""
+    if not current_trial().compare(answer, "library" if library else "property"):
+        return
+    expected = live(library) if library else value
+    _expect_kind(answer, expected, what)
+    if isinstance(expected, Tensor):
+        wrong = (answer.cpu() != expected.cpu()).nonzero()
+        if len(wrong):
+            index = tuple(wrong[0].tolist())
+            raise MismatchError(
+                f"{what} differs in {len(wrong)} of {expected.numel()} places",
+                answer=answer,
+                expected=around(expected, index),
+                yours=around(answer, index),
+                where=f"first at {list(index)}",
+            )
+    elif not _same_plain(answer, expected):
+        raise MismatchError(
+            f"{what} is wrong", answer=answer, expected=repr(expected), yours=kind(answer)
+        )
+
+
+def assert_raises(call: Callable[[], Any], *names: str, what: str) -> None:
+    """The call raises one of these exceptions (any, when none is named)."""
+    try:
+        answer: Any = call()
+    except LearnerError as error:
+        if error.not_started:
+            raise
+        answer = error.raised
+    if not current_trial().compare(answer, "property"):
+        return
+    if isinstance(answer, Raised) and not answer.at_call:
+        if not names or set(names) & set(answer.type_names):
+            return
+        raise MismatchError(
+            f"{what} should raise {' or '.join(names)}; it raised {kind(answer)}", answer=answer
+        )
+    wanted = " or ".join(names) or "an exception"
+    raise MismatchError(
+        f"{what} should raise {wanted}; it returned {kind(answer)}",
+        answer=answer,
+        expected=wanted,
+        yours=kind(answer),
+    )
+
+
+def unpack(answer: Any, *names: str) -> tuple[Any, ...]:
+    """The parts of an answer that must be a tuple (a list will do) of as many values as names."""
+    if isinstance(answer, tuple | list) and len(answer) == len(names):
+        return tuple(answer)
+    raise MismatchError(
+        f"returned {kind(answer)}, expected a tuple ({', '.join(names)})", answer=answer
+    )
+
+
+def same_answer(one: Any, other: Any, tolerance: float) -> bool:
+    """Whether two answers are the same up to rounding: kind, shape, dtype and numbers."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if not one.is_floating_point():
+            return torch.equal(one.cpu(), other.cpu())
+        a, b = _float64(one), _float64(other)
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            return False
+        both = a.isfinite()
+        reach = _reach(one, a.where(both, torch.zeros(())))
+        gap = (a - b)[both].abs()
+        return gap.numel() == 0 or bool(gap.max() <= max(tolerance, AGREEMENT_ULPS * reach))
+    if isinstance(one, Raised) and isinstance(other, Raised):
+        return one.type_name == other.type_name and one.text == other.text
+    if isinstance(one, float) and isinstance(other, float):
+        reach = torch.finfo(torch.float32).eps * abs(one)
+        return one == other or abs(one - other) <= max(tolerance, AGREEMENT_ULPS * reach)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(
+            same_answer(a, b, tolerance) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            same_answer(one[key], other[key], tolerance) for key in one
+        )
+    return _same_plain(one, other)
+
+
+def _same_plain(one: Any, other: Any) -> bool:
+    """Equality of plain values, in which True is not 1 and 1.0 is not 1."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(
+            _same_plain(a, b) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same_plain(one[k], other[k]) for k in one)
+    plain = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)
+    return type(one) is type(other) and isinstance(one, plain) and bool(one == other)
+
+
+def _float64(value: Any) -> Tensor:
+    return torch.as_tensor(value).detach().cpu().to(torch.float64)
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    """The largest absolute difference; infinite where either is not finite or the shapes differ."""
+    if one.shape != other.shape:
+        return float("inf")
+    if one.numel() == 0:
+        return 0.0
+    return float((one - other).abs().nan_to_num(float("inf")).max())
+
+
+def _dtype(value: Any) -> torch.dtype:
+    """The graded dtype: a tensor's own, float32 for Python floats."""
+    return value.dtype if isinstance(value, Tensor) else torch.float32
+
+
+def _reach(expected: Any, exact: Tensor) -> float:
+    """One ulp of the largest value in the graded dtype."""
+    dtype = _dtype(expected)
+    if not dtype.is_floating_point:
+        raise GraderFaultError("whole numbers are compared with assert_equals")
+    return torch.finfo(dtype).eps * (float(exact.abs().max()) if exact.numel() else 0.0)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """Where a Python float is expected, any single number is a right answer."""
+
+    value: float
+
+    @classmethod
+    def of(cls, answer: Any) -> _Number | None:
+        if isinstance(answer, float | int) and not isinstance(answer, bool):
+            return cls(float(answer))
+        if isinstance(answer, Tensor) and answer.numel() == 1 and answer.is_floating_point():
+            return cls(float(answer))
+        return None
+
+
+def _expect_kind(answer: Any, expected: Any, what: str) -> None:
+    """The answer is a tensor of the expected shape, dtype and device, or the expected plain type."""
+    if isinstance(expected, Tensor):
+        if not isinstance(answer, Tensor):
+            raise MismatchError(
+                f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer
+            )
+        for name, mine, wanted in (
+            ("shape", tuple(answer.shape), tuple(expected.shape)),
+            ("dtype", dtype_name(answer.dtype), dtype_name(expected.dtype)),
+        ):
+            if mine != wanted:
+                raise MismatchError(
+                    f"{what} has {name} {mine}, expected {wanted}",
+                    answer=answer,
+                    expected=kind(expected),
+                    yours=kind(answer),
+                )
+    elif isinstance(expected, float):
+        if _Number.of(answer) is None:
+            raise MismatchError(f"{what} is {kind(answer)}, expected a float", answer=answer)
+    elif type(answer) is not type(expected) and not (
+        isinstance(answer, list | tuple) and isinstance(expected, list | tuple)
+    ):
+        raise MismatchError(
+            f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer
+        )
+
+
+def _judge(
+    answer: Any, expected: Any, exact: Tensor, own_error: float, reach: float, what: str
+) -> None:
+    _expect_kind(answer, expected, what)
+    number_ = _Number.of(answer) if isinstance(expected, float) else None
+    mine = _float64(number_.value if number_ else answer)
+    tolerance = TOLERANCE_FACTOR * own_error + TOLERANCE_ULPS * reach
+    scale = float(exact.abs().max()) if exact.numel() else 0.0
+    name = dtype_name(_dtype(expected))
+    margin = Margin(name, _distance(mine, exact), tolerance, scale)
+    current_trial().margins.append(margin)
+    if margin.max_abs_error <= tolerance:
+        return
+    finite = bool(mine.isfinite().all())
+    index = _worst(mine, exact)
+    place = f" at {list(index)}" if index else ""
+    raise MismatchError(
+        f"{what} is off by up to {number(margin.max_abs_error)}; rounding explains {tolerance:.2g}"
+        if finite
+        else f"{what} is not finite",
+        answer=answer,
+        expected=around(exact, index),
+        yours=around(mine, index),
+        where=f"largest difference {number(margin.max_abs_error)}{place}",
+        margin=margin,
+    )
+
+
+def _worst(mine: Tensor, exact: Tensor) -> tuple[int, ...]:
+    gap = (mine - exact).abs().nan_to_num(float("inf"))
+    flat = int(gap.argmax()) if gap.numel() else 0
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), gap.shape))
+
+

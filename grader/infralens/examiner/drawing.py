@@ -1,0 +1,49 @@
+"""Fresh inputs. The same seed and case give the same inputs, whatever else is graded beside."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Item = TypeVar("Item")
+
+
+class Draw:
+    """Draws the inputs of one case of one check."""
+
+    def __init__(self, seed: int, case: str, device: str = "cpu") -> None:
+        digest = hashlib.sha256(f"{seed}:{case}".encode()).digest()
+        self.device = torch.device(device)
+        self._random = random.Random(digest)
+        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number, both ends included."""
+        return self._random.randint(low, high)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A float, to four significant digits so that it can be read in a report."""
+        return float(f"{self._random.uniform(low, high):.4g}")
+
+    def choice(self, items: Sequence[Item]) -> Item:
+        return self._random.choice(items)
+
+    def sample(self, items: Sequence[Item], count: int) -> list[Item]:
+        """Several different ones, in random order."""
+        return self._random.sample(items, count)
+
+    def latents(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Standard normal numbers, drawn on the CPU in float32 so that devices agree."""
+        return torch.randn(shape, generator=self._generator).to(self.device, dtype)
+
+    def tensor(
+        self, *shape: int, low: float = 0.0, high: float = 1.0, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Uniform numbers between `low` and `high`."""
+        numbers = torch.rand(shape, generator=self._generator) * (high - low) + low
+        return numbers.to(self.device, dtype)

@@ -1,0 +1,58 @@
+"""Named wrong answers, run on the learner's own inputs to name the learner's mistake."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+Wrong = TypeVar("Wrong", bound=Callable[..., Any])
+MARK = "__misconception__"
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer to a todo. `replaces` is the learner's name that it stands in for."""
+
+    todo: str
+    name: str
+    replaces: str
+    reads: str
+    answer: Callable[..., Any]
+
+    @property
+    def explanation(self) -> str:
+        """The sentence that a teacher would say."""
+        return inspect.cleandoc(self.answer.__doc__ or "").replace("\n", " ")
+
+
+def misconception(
+    todo: str, name: str, *, replaces: str, reads: str
+) -> Callable[[Wrong], Wrong]:
+    """Declare a function or class as a misconception; its docstring is what the learner is told."""
+
+    def declare(answer: Wrong) -> Wrong:
+        setattr(answer, MARK, Misconception(todo, name, replaces, reads, answer))
+        return answer
+
+    return declare
+
+
+@lru_cache
+def misconceptions_of(suite: Path) -> tuple[Misconception, ...]:
+    """The misconceptions that the suite in this folder declares, in order."""
+    path = suite / "misconceptions.py"
+    name = f"infralens_misconceptions_{suite.parent.name}_{suite.name}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        return ()
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    declared = (vars(value).get(MARK) for value in vars(module).values() if callable(value))
+    return tuple(mark for mark in declared if isinstance(mark, Misconception))

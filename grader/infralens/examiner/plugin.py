@@ -1,0 +1,381 @@
+"""The pytest plugin: runs a lab's checks against a candidate and keeps what came of each."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infralens.examiner import canary
+from infralens.examiner.candidates import Candidate, Link, NoAnswerError
+from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.describing import call_text
+from infralens.examiner.drawing import Draw
+from infralens.examiner.naming import name_the_misconception
+from infralens.examiner.submission import UngradableError
+from infralens.examiner.trial import GraderFaultError, Trial, running
+from infralens.labs import Lab
+from infralens.report import (
+    CheckResult,
+    CheckStatus,
+    Detail,
+    Frame,
+    Margin,
+    TodoResult,
+    TodoStatus,
+)
+
+PLAIN_PYTEST = (
+    *("-c", str(Path(__file__).with_name("pytest.ini"))),
+    *("--import-mode=importlib", "--assert=plain", "--capture=no", "--noconftest"),
+    *(
+        f"-pno:{name}"
+        for name in (
+            "cacheprovider",
+            "terminal",
+            "terminalprogress",
+            "doctest",
+            "junitxml",
+            "logging",
+            "pastebin",
+            "stepwise",
+            "setuponly",
+            "setupplan",
+            "debugging",
+            "faulthandler",
+            "unraisableexception",
+            "threadexception",
+            "warnings",
+            "tmpdir",
+            "monkeypatch",
+            "recwarn",
+            "subtests",
+        )
+    ),
+)
+
+FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
+Emit = Callable[[dict[str, Any]], None]
+
+
+def todo(todo_id: str, *, guards: str = "") -> pytest.MarkDecorator:
+    """Mark a check as belonging to a todo. A check without this mark is a fault of the suite.
+
+    A check is there because it alone catches some misconception; one that is there for another
+    reason names the property that it `guards`.
+    """
+    return pytest.mark.todo(todo_id, guards=guards)
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """One case (one set of parameters) of one check."""
+
+    case: str
+    status: CheckStatus
+    message: str
+    not_started: bool = False
+    misconception: str | None = None
+    margins: tuple[Margin, ...] = ()
+    references: frozenset[str] = frozenset()
+    detail: Detail | None = None
+
+
+class ExaminerPlugin:
+    """State of one run: what is to be checked, and the outcome of every case so far."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        link: Link,
+        candidate: Any,
+        *,
+        seed: int,
+        device: str,
+        todos: frozenset[str],
+        emit: Emit,
+    ) -> None:
+        self.lab, self.link, self._candidate = lab, link, candidate
+        self.seed, self._device, self.todos, self.emit = seed, device, todos, emit
+        self.checks: dict[str, dict[str, str]] = {todo_id: {} for todo_id in sorted(todos)}
+        self.guards: dict[str, str] = {}
+        self.outcomes: dict[str, list[CaseOutcome]] = {}
+        self.planned: dict[str, int] = {}
+        self.canary_failed = False
+        self.fault: str | None = None
+        self.given_up: set[str] = set()
+
+    @pytest.fixture
+    def candidate(self) -> Any:
+        return self._candidate
+
+    @pytest.fixture
+    def draw(self, request: pytest.FixtureRequest) -> Draw:
+        return Draw(self.seed, _case_id(request.node), self._device)
+
+    @pytest.fixture
+    def device(self) -> str:
+        return self._device
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.addinivalue_line("markers", "todo(id): the todo that this check belongs to")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.fault = f"the suite of {self.lab.id} cannot be loaded: {report.longrepr}"
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        kept: list[pytest.Item] = []
+        for item in items:
+            if _is_canary(item):
+                kept.insert(0, item)
+                continue
+            todo_id = _todo_of(item)
+            if todo_id not in {known.id for known in self.lab.todos}:
+                self.fault = f"the check {item.name} of {self.lab.id} names no todo of the lab"
+            elif todo_id in self.todos:
+                name = _check_name(item)
+                self.checks[todo_id][name] = _title(item)
+                self.guards[name] = _guards(item)
+                self.planned[name] = self.planned.get(name, 0) + 1
+                kept.append(item)
+        items[:] = kept
+        for todo_id, checks in self.checks.items():
+            if not checks:
+                self.fault = f"todo {todo_id} of {self.lab.id} has no check"
+        self.emit({"event": "planned", "checks": sum(len(names) for names in self.checks.values())})
+        gc.collect()
+        gc.freeze()  # torch and diffusers are large: collecting them again and again is the cost
+
+    def _faulty(self, item: pytest.Item, message: str) -> CaseOutcome:
+        """The suite or the library failed here. The run is void, but every check still reports."""
+        self.fault = self.fault or f"{item.name}: {message}"
+        return CaseOutcome(_case_id(item), "not_run", f"the grader failed here: {message}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        arguments = {name: pyfuncitem.funcargs[name] for name in _argument_names(pyfuncitem)}
+        if _is_canary(pyfuncitem):
+            try:
+                with running(Trial()):
+                    pyfuncitem.obj(**arguments)
+            except MismatchError:
+                self.canary_failed = True
+            return True
+        name, todo_id = _check_name(pyfuncitem), _todo_of(pyfuncitem)
+        if todo_id in self.given_up:
+            message = "not run: your code gave no answer to an earlier check of this todo"
+            outcome = CaseOutcome(_case_id(pyfuncitem), "not_run", message)
+        else:
+            outcome = self._examine(pyfuncitem, arguments)
+        self.outcomes.setdefault(name, []).append(outcome)
+        if len(self.outcomes[name]) == self.planned[name]:
+            self.emit({"event": "check", "name": name, "todo": todo_id, "status": outcome.status})
+        return True
+
+    def _examine(self, item: pytest.Function, arguments: dict[str, Any]) -> CaseOutcome:
+        trial, case = Trial(), _case_id(item)
+        self.link.begin_check()
+        try:
+            with running(trial):
+                item.obj(**arguments)
+        except FAILURES as failure:
+            return self._failed(item, arguments, trial, failure)
+        except GraderFaultError as fault:
+            return self._faulty(item, str(fault))
+        except pytest.skip.Exception as skipped:
+            return CaseOutcome(case, "not_run", f"skipped: {skipped.msg}")
+        except Exception as error:
+            if not trial.calls:
+                return self._faulty(item, f"raised {type(error).__name__}: {error}")
+            # The check could not go on with what it was given, such as None where a tensor belongs.
+            message = f"an answer could not be used: {type(error).__name__}: {error}"
+            return self._failed(item, arguments, trial, MismatchError(message, answer=NO_ANSWER))
+        if trial.compared == 0:
+            return self._faulty(item, "it compared nothing")
+        references = frozenset(trial.references)
+        return CaseOutcome(
+            case, "passed", "", margins=tuple(trial.margins), references=references
+        )
+
+    def _failed(
+        self, item: pytest.Function, arguments: dict[str, Any], trial: Trial, failure: Exception
+    ) -> CaseOutcome:
+        todo_id = _todo_of(item)
+        not_started = isinstance(failure, LearnerError) and failure.not_started
+        named = None
+        if isinstance(failure, MismatchError | LearnerError) and not not_started:
+            named = name_the_misconception(
+                self.lab.suite,
+                todo_id,
+                trial,
+                failure,
+                lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in)),
+            )
+        status: CheckStatus = "failed"
+        if isinstance(failure, NoAnswerError):
+            status = failure.status
+            self.given_up.add(todo_id)
+        elif isinstance(failure, LearnerError | UngradableError):
+            status = "error"
+        mismatch = failure if isinstance(failure, MismatchError) else None
+        detail = Detail(
+            call=call_text(trial.calls[-1]) if trial.calls else None,
+            case=item.name,
+            call_index=len(trial.calls) - 1 if trial.calls else None,
+            expected=mismatch.expected if mismatch else None,
+            yours=mismatch.yours if mismatch else None,
+            where=mismatch.where if mismatch else None,
+            explanation=named.explanation if named else None,
+            reads=named.reads if named else self.lab.reading,
+            frames=_frames(failure),
+            output=self.link.output() or None,
+        )
+        return CaseOutcome(
+            _case_id(item),
+            status,
+            _sentence(failure),
+            not_started=not_started,
+            misconception=named.name if named else None,
+            margins=tuple(trial.margins),
+            references=frozenset(trial.references),
+            detail=detail,
+        )
+
+    def _afresh(
+        self, item: pytest.Item, arguments: dict[str, Any], candidate: Any
+    ) -> dict[str, Any]:
+        """The arguments of a check for another run on the same inputs."""
+        again = {**arguments, "candidate": candidate}
+        if "draw" in arguments:
+            again["draw"] = Draw(self.seed, _case_id(item), self._device)
+        return again
+
+    def results(self) -> Iterator[TodoResult]:
+        """One result a todo. What did not report is not passed."""
+        for todo_id, names in self.checks.items():
+            declared = self.lab.todo(todo_id)
+            checks = tuple(self._check(name, title) for name, title in names.items())
+            passed = bool(checks) and all(check.status == "passed" for check in checks)
+            yield TodoResult(
+                id=todo_id,
+                title=declared.title,
+                points=declared.points,
+                score=declared.points if passed else 0,
+                status="passed" if passed else self._status(checks),
+                checks=checks,
+            )
+
+    def _status(self, checks: tuple[CheckResult, ...]) -> TodoStatus:
+        outcomes = [outcome for check in checks for outcome in self.outcomes.get(check.name, ())]
+        if outcomes and all(outcome.not_started for outcome in outcomes):
+            return "not_started"
+        return "failed" if any(check.status == "failed" for check in checks) else "error"
+
+    def _check(self, name: str, title: str) -> CheckResult:
+        outcomes = self.outcomes.get(name, [])
+        if len(outcomes) != self.planned[name]:
+            return CheckResult(name, title, "not_run", "this check did not report")
+        bad = next((outcome for outcome in outcomes if outcome.status != "passed"), None)
+        margins = _worst_of_each_dtype(m for outcome in outcomes for m in outcome.margins)
+        worst = max(margins, key=lambda margin: margin.ratio, default=None)
+        references = sorted({r for outcome in outcomes for r in outcome.references})
+        return CheckResult(
+            name=name,
+            title=title,
+            status=bad.status if bad else "passed",
+            message=bad.message if bad else "",
+            misconception=next((o.misconception for o in outcomes if o.misconception), None),
+            max_abs_error=worst.max_abs_error if worst else None,
+            tolerance=worst.tolerance if worst else None,
+            margins=margins,
+            reference=tuple(references),
+            guards=self.guards[name],
+            detail=bad.detail if bad else None,
+        )
+
+
+def _worst_of_each_dtype(margins: Iterable[Margin]) -> tuple[Margin, ...]:
+    worst: dict[str, Margin] = {}
+    for margin in margins:
+        known = worst.get(margin.dtype)
+        if known is None or margin.ratio > known.ratio:
+            worst[margin.dtype] = margin
+    return tuple(worst.values())
+
+
+def _sentence(failure: Exception) -> str:
+    if isinstance(failure, LearnerError):
+        if failure.not_started:
+            return f"not written yet ({failure.raised.text})"
+        raised = failure.raised
+        line = f" on line {raised.frames[-1][0]}" if raised.frames else ""
+        return f"your code raised {raised.type_name}{line}: {raised.text}"
+    return str(failure)
+
+
+def _frames(failure: Exception) -> tuple[Frame, ...]:
+    if isinstance(failure, LearnerError) and not failure.not_started:
+        return tuple(Frame(*frame) for frame in failure.raised.frames)
+    if isinstance(failure, UngradableError) and failure.line is not None:
+        return (Frame(failure.line, "", failure.code),)
+    return ()
+
+
+def _is_canary(item: pytest.Item) -> bool:
+    return Path(item.path) == Path(canary.__file__)
+
+
+def _todo_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("todo")
+    return str(mark.args[0]) if mark and mark.args else ""
+
+
+def _guards(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("todo")
+    return str(mark.kwargs["guards"]) if mark else ""
+
+
+def _check_name(item: pytest.Item) -> str:
+    return getattr(item, "originalname", item.name)
+
+
+def _case_id(item: pytest.Item) -> str:
+    return f"{Path(item.path).name}::{item.name}"
+
+
+def _title(item: pytest.Item) -> str:
+    text = inspect.getdoc(getattr(item, "obj", None)) or _check_name(item)
+    return text.strip().splitlines()[0]
+
+
+def _argument_names(item: pytest.Function) -> tuple[str, ...]:
+    return tuple(item._fixtureinfo.argnames)
+
+
+def run_checks(plugin: ExaminerPlugin) -> None:
+    """Run pytest over the suite and the canary. Faults of the suite end up in `plugin.fault`."""
+    arguments = [
+        *PLAIN_PYTEST,
+        f"--rootdir={plugin.lab.suite}",
+        str(canary.__file__),
+        *map(str, sorted(plugin.lab.suite.glob("test_*.py"))),
+    ]
+    code = pytest.main(arguments, plugins=[plugin])
+    if plugin.fault is None and code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        plugin.fault = f"pytest ended with {code!r}"
+    silent = [n for n, count in plugin.planned.items() if len(plugin.outcomes.get(n, ())) != count]
+    if plugin.fault is None and silent:
+        plugin.fault = f"{silent[0]} did not report"
+    if plugin.fault is None and not plugin.canary_failed:
+        plugin.fault = "the check that nobody can pass was passed; the run is void"
+
+
+__all__ = ["Candidate", "ExaminerPlugin", "run_checks", "todo"]

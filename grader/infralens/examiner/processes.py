@@ -1,0 +1,270 @@
+"""A candidate process seen from outside: started, watched, killed with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import psutil
+
+START_SECONDS = 120.0  # a cold torch import from a slow disk takes half a minute
+MAX_OUTPUT = 16_000
+MAX_PROCESSES = 64
+WATCH_SECONDS = 0.05
+QUIET_SECONDS = 0.02
+PR_SET_CHILD_SUBREAPER = 36
+KEPT_ENVIRONMENT = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "SYSTEMROOT",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+)
+
+
+def adopt_orphans() -> None:
+    """Make Linux hand us the children of a candidate that dies: nothing slips away by double fork."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
+    """Kill every process that descends from this one, except those in `spare` and theirs."""
+    me = psutil.Process()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        victims = []
+        for child in me.children():
+            if child.pid not in spare:
+                victims += [child, *_children(child)]
+        if not victims:
+            return
+        # Stopped first: a fork bomb otherwise grows between the look and the blow.
+        for sign in (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL):
+            for victim in victims:
+                with contextlib.suppress(psutil.Error, OSError):
+                    victim.send_signal(sign)
+        _, alive = psutil.wait_procs(victims, timeout=0.5)
+        if not alive and sys.platform == "win32":
+            return
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+class CandidateProcess:
+    """One started candidate. Frames come out of a queue, so that waiting has a time limit."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="infralens-")
+        environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        environment |= {
+            "HOME": self.folder,
+            "TMPDIR": self.folder,
+            "TEMP": self.folder,
+            "PYTHONSAFEPATH": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONIOENCODING": "utf-8:backslashreplace",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "infralens.candidate"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=environment,
+            start_new_session=True,
+        )
+        self.frames: queue.Queue[Any] = queue.Queue(maxsize=4)
+        self.outbox: queue.Queue[bytes | None] = queue.Queue()
+        self.output = Output(_pipe(self.process.stderr))
+        self.watch = Watch(self.process.pid)
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def send(self, frame: bytes) -> None:
+        """Hand a frame over. Never blocks: a candidate that does not read shows by its silence."""
+        self.outbox.put(frame)
+
+    def receive(self, seconds: float) -> Any:
+        """The next frame, or the exception that reading met. queue.Empty when time is up."""
+        return self.frames.get(timeout=max(seconds, 0.0))
+
+    def unasked(self) -> bool:
+        """Whether a frame lies here already: the candidate spoke out of turn."""
+        return not self.frames.empty()
+
+    def _write(self) -> None:
+        pipe = _pipe(self.process.stdin)
+        with contextlib.suppress(OSError, ValueError):  # the candidate is gone: reading tells
+            while (frame := self.outbox.get()) is not None:
+                pipe.write(frame)
+                pipe.flush()
+
+    def _read(self) -> None:
+        from infralens.wire import ChannelError, read_frame  # imports torch: not at start
+
+        pipe = _pipe(self.process.stdout)
+        while True:
+            try:
+                self.frames.put(read_frame(pipe))
+            except (ChannelError, OSError, ValueError) as error:
+                self.frames.put(error)
+                return
+
+    def kill(self) -> None:
+        """End the candidate and all that it started; remove its folder."""
+        self.watch.stop()
+        family = []
+        with contextlib.suppress(psutil.Error):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self.process.kill()
+        self.process.wait()
+        self.outbox.put(None)
+        # Unblock the reader, which may be waiting to put a frame into a full queue.
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.frames.get_nowait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _pipe(pipe: Any) -> BinaryIO:
+    assert pipe is not None
+    return pipe  # type: ignore[no-any-return]  # Popen's pipes are typed IO[Any] | None
+
+
+class Output:
+    """What the submission printed: read without end, kept up to a bound."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self.pipe = pipe
+        self.kept = bytearray()
+        self.total = 0
+        self.last = time.monotonic()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while piece := os.read(self.pipe.fileno(), 65536):
+                self.kept += piece[: MAX_OUTPUT - len(self.kept)]
+                self.total += len(piece)
+                self.last = time.monotonic()
+
+    def start(self) -> None:
+        """Forget what was printed so far."""
+        self.kept, self.total = bytearray(), 0
+
+    def text(self) -> str:
+        """What was printed since `start`, once the pipe has been quiet for a moment."""
+        deadline = time.monotonic() + 10 * QUIET_SECONDS
+        while time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS:
+            time.sleep(QUIET_SECONDS / 4)
+        text = bytes(self.kept).decode("utf-8", "replace")
+        left = self.total - len(self.kept)
+        return text + (f"\n… and {left:,} bytes more" if left > 0 else "")
+
+
+class Watch:
+    """Looks at the process tree and kills it when it takes too much memory or too many processes."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.limit_bytes: int | None = None
+        self.verdict: str | None = None
+        self._stopped = threading.Event()
+        self._baseline = 0
+
+    def limit(self, extra_mb: int) -> None:
+        """From here the tree may grow by `extra_mb` MiB."""
+        self._baseline = self._tree_bytes()[0]
+        self.limit_bytes = extra_mb * 2**20
+        threading.Thread(target=self._look, args=(extra_mb,), daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _tree_bytes(self) -> tuple[int, list[psutil.Process]]:
+        try:
+            root = psutil.Process(self.pid)
+            tree = [root, *root.children(recursive=True)]
+        except psutil.Error:
+            return 0, []
+        total = 0
+        for process in tree:
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total, tree
+
+    def _look(self, extra_mb: int) -> None:
+        while not self._stopped.wait(WATCH_SECONDS):
+            used, tree = self._tree_bytes()
+            if not tree:
+                return
+            if len(tree) > MAX_PROCESSES:
+                self.verdict = f"started more than {MAX_PROCESSES} processes"
+            elif used > self._baseline + extra_mb * 2**20:
+                self.verdict = f"used more than {extra_mb:,} MiB of memory"
+            if self.verdict:
+                _freeze_and_kill(tree)
+                return
+
+
+def _freeze_and_kill(tree: list[psutil.Process]) -> None:
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for process in tree:
+            with contextlib.suppress(psutil.Error, OSError):
+                act(process)
+
+
+def new_call() -> str:
+    """A name for one call that cannot be guessed."""
+    return secrets.token_hex(16)
+
+
+def exit_sentence(returncode: int | None) -> str:
+    """How a process ended, in words: "ended with exit code 0", "was killed by signal SIGSEGV"."""
+    if returncode is None:
+        return "closed the channel"
+    if returncode >= 0:
+        return f"ended its process with exit code {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = str(-returncode)
+    return f"crashed its process (signal {name})"
+
+

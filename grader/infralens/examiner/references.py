@@ -1,0 +1,36 @@
+"""Reaching references in diffusers that are expensive to import."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@lru_cache
+def library_function(path: str, name: str) -> Callable[..., Any]:
+    """A self-contained function out of a diffusers source file, without the file's imports.
+
+    Pipelines import transformers, which takes seconds; the functions that are asked for here need
+    only torch, numpy and math. `path` is relative to the installed diffusers package. The code is
+    the installed library's own, so a changed library changes the reference.
+    """
+    spec = importlib.util.find_spec("diffusers")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("diffusers is not installed")
+    file = Path(spec.origin).parent / path
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            scope: dict[str, Any] = {"np": np, "torch": torch, "math": math}
+            exec(compile(ast.Module([node], []), str(file), "exec"), scope)
+            function: Callable[..., Any] = scope[name]
+            return function
+    raise LookupError(f"{path} of diffusers has no function {name}")

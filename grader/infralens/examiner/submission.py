@@ -1,0 +1,143 @@
+"""A submission as text: read with suspicion, and looked at without being run."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+MAX_BYTES = 2**20
+
+
+class UnreadableError(Exception):
+    """There is no file to grade; the text says why. A mistake in usage, not in the answers."""
+
+
+class UngradableError(Exception):
+    """The file is there but holds no answers that could run; `line` is where it goes wrong."""
+
+    def __init__(self, message: str, line: int | None = None, code: str = "") -> None:
+        super().__init__(message)
+        self.line, self.code = line, code
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function or class at the top of a submission, or a method (`Euler.step`)."""
+
+    name: str
+    line: int
+    parameters: tuple[str, ...]
+    plain: bool = True  # not decorated: a property reads as a value
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The text that is graded and the name that it is shown under."""
+
+    text: str
+    filename: str
+
+    @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        found: dict[str, Definition] = {}
+        try:
+            tree = ast.parse(self.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return found
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found[node.name] = _definition(node.name, node)
+            elif isinstance(node, ast.ClassDef):
+                found[node.name] = Definition(node.name, node.lineno, ())
+                for item in node.body:
+                    if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                        name = f"{node.name}.{item.name}"
+                        found[name] = _definition(name, item)
+        return found
+
+    def missing(self, name: str, lab: str) -> str:
+        """The sentence for a name that is not there, with the most likely reason."""
+        owner = name.rpartition(".")[0]
+        peers = [d for d in self.definitions.values() if d.name.rpartition(".")[0] == owner]
+        if owner == "":
+            peers = [d for d in self.definitions.values() if "." not in d.name]
+        folded = {d.name.lower().replace("_", ""): d for d in peers}
+        near = difflib.get_close_matches(name.lower().replace("_", ""), folded, n=1, cutoff=0.6)
+        sentence = f"{lab} is missing `{name}`"
+        if near:
+            other = folded[near[0]]
+            return f"{sentence}; your file has `{other.name}` on line {other.line}. Did you rename it?"
+        stray = self.definitions.get(f"{name.replace('.', '_').lower()}")
+        if stray:
+            return f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
+        return f"{sentence}. Put it back under that name."
+
+
+def _definition(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Definition:
+    given = [*node.args.posonlyargs, *node.args.args]
+    names = tuple(arg.arg for arg in given)
+    parameters = names[1:] if "." in name else names
+    return Definition(name, node.lineno, parameters, not node.decorator_list)
+
+
+def read_submission(path: Path) -> Submission:
+    """Read a regular file of at most 1 MiB. UnreadableError where there is none to read.
+
+    Links are refused: graded as somebody else, a link reads what its author may not.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if path.is_symlink():
+            raise UnreadableError(f"{path} is a symbolic link; put the file itself there.")
+        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise UnreadableError(f"There is no file {path}.") from None
+    except IsADirectoryError:
+        raise UnreadableError(f"{path} is a directory; name the file in it.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UnreadableError(f"{path} cannot be read: {reason}.") from None
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise UnreadableError(f"{path} is a directory; name the file in it.")
+        if not stat.S_ISREG(mode):
+            raise UnreadableError(f"{path} is not a regular file.")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UnreadableError(f"{path} is larger than {MAX_BYTES >> 20} MiB, too large to be a lab.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = "\ufffd"
+        line = data.count(b"\n", 0, error.start) + 1
+        return _Undecodable(text, str(path), line)
+    return Submission(text.replace("\r\n", "\n"), str(path))
+
+
+@dataclass(frozen=True)
+class _Undecodable(Submission):
+    line: int = 0
+
+
+def require_gradable(submission: Submission) -> None:
+    """UngradableError when the text cannot run at all: not UTF-8, or a syntax error."""
+    if isinstance(submission, _Undecodable):
+        raise UngradableError(
+            f"the file is not UTF-8 text (first bad byte on line {submission.line}); "
+            "save it as UTF-8",
+            submission.line,
+        )
+    try:
+        ast.parse(submission.text, submission.filename)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        code = (error.text or "").rstrip("\n")
+        raise UngradableError(f"syntax error on line {line}: {error.msg}", line, code) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UngradableError(f"the file cannot be parsed: {error}") from None

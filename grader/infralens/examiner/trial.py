@@ -1,0 +1,74 @@
+"""The record of one run of one check: which calls were made, which answers were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from infralens.report import Margin
+
+
+class GraderFaultError(Exception):
+    """Something of ours is wrong, not the submission: the run ends with a grader error."""
+
+
+class ReplayedError(Exception):
+    """A replay has reached the answer that was asked for."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the learner's code, as it was made."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass
+class Trial:
+    """Calls and comparisons of one run. With `stop_at`, comparisons are skipped up to that one."""
+
+    stop_at: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    margins: list[Margin] = field(default_factory=list)
+    references: set[str] = field(default_factory=set)
+    compared: int = 0
+
+    def compare(self, answer: Any, reference: str) -> bool:
+        """Count a comparison; False when it is to be skipped because this is a replay."""
+        self.references.add(reference)
+        index, self.compared = self.compared, self.compared + 1
+        if self.stop_at is None:
+            return True
+        if index == self.stop_at:
+            raise ReplayedError(answer)
+        return False
+
+
+_current: ContextVar[Trial | None] = ContextVar("trial", default=None)
+
+
+def current_trial() -> Trial:
+    """The trial in progress. Comparisons and candidates are used only inside one."""
+    trial = _current.get()
+    if trial is None:
+        raise GraderFaultError("a comparison was made outside a check")
+    return trial
+
+
+@contextmanager
+def running(trial: Trial) -> Iterator[Trial]:
+    """Make `trial` the one that calls and comparisons are recorded in."""
+    token = _current.set(trial)
+    try:
+        yield trial
+    finally:
+        _current.reset(token)

@@ -1,0 +1,236 @@
+"""Lab, Todo, Track: what exists, read from the suites' `lab.yaml`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DEFAULT_TRACK = "diffusers"
+PACKAGE = Path(__file__).resolve().parent
+
+
+class UnknownLabError(LookupError):
+    """No lab or todo has this name; the text says which one is nearest."""
+
+
+class BadLabError(ValueError):
+    """A `lab.yaml` that does not say what it must; the text says where and what."""
+
+
+@dataclass(frozen=True)
+class Todo:
+    """One thing to implement. `names` are the learner's functions and classes that belong to it."""
+
+    id: str
+    title: str
+    points: int
+    names: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use: seconds for one call, seconds for a lab, MiB for its processes."""
+
+    call_seconds: float = 10.0
+    lab_seconds: float = 120.0
+    memory_mb: int = 2048
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of labs in three parts. `solutions` is absent from wheels and releases."""
+
+    suites: Path
+    exercises: Path
+    solutions: Path | None
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One exercise. `id` is `track/lab-NN`; `folder` is its name under exercises and solutions."""
+
+    id: str
+    title: str
+    goal: str
+    file: str
+    folder: str
+    reading: str
+    todos: tuple[Todo, ...]
+    masked: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    limits: Limits
+    suite: Path
+    place: Place
+
+    @property
+    def track(self) -> str:
+        return self.id.split("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.id.split("/")[1]
+
+    @property
+    def short(self) -> str:
+        """The shortest name that a command takes: no track for the default track."""
+        return self.name if self.track == DEFAULT_TRACK else self.id
+
+    @property
+    def max_score(self) -> int:
+        return sum(todo.points for todo in self.todos)
+
+    @property
+    def stub(self) -> Path:
+        return self.place.exercises / self.track / self.folder / self.file
+
+    @property
+    def page(self) -> Path:
+        return self.place.exercises / self.track / self.folder / "README.md"
+
+    @property
+    def solution(self) -> Path | None:
+        root = self.place.solutions
+        return None if root is None else root / self.track / self.folder / self.file
+
+    @cached_property
+    def todo_of_name(self) -> dict[str, Todo]:
+        return {name: todo for todo in self.todos for name in todo.names}
+
+    def todo(self, todo_id: str) -> Todo:
+        """The todo `3.2` (or `diffsynth/4.1`) of this lab."""
+        wanted = todo_id.rsplit("/", 1)[-1]
+        for todo in self.todos:
+            if todo.id == wanted:
+                return todo
+        has = ", ".join(todo.id for todo in self.todos)
+        raise UnknownLabError(f"{self.short} has no todo {todo_id}; it has {has}.")
+
+
+@dataclass(frozen=True)
+class Track:
+    """A row of labs."""
+
+    name: str
+    labs: tuple[Lab, ...]
+
+
+def own_place() -> Place:
+    """Where this installation's labs lie: in the package (wheel) or in the checkout (editable)."""
+    packaged = PACKAGE / "exercises"
+    if packaged.is_dir():
+        return Place(PACKAGE / "suites", packaged, None)
+    checkout = PACKAGE.parents[1]
+    return Place(PACKAGE / "suites", checkout / "exercises", checkout / "solutions")
+
+
+def place_at(folder: Path) -> Place:
+    """Labs outside the package: a folder with `suites/`, `exercises/` and perhaps `solutions/`."""
+    solutions = folder / "solutions"
+    if not (folder / "suites").is_dir():
+        raise BadLabError(f"{folder} has no folder suites/; labs are looked for there.")
+    return Place(
+        folder / "suites", folder / "exercises", solutions if solutions.is_dir() else None
+    )
+
+
+def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
+    """Every lab, in order of track and number."""
+    places = [own_place(), *(place_at(folder) for folder in extra)]
+    labs = [
+        read_lab(path, place) for place in places for path in place.suites.glob("*/lab_*/lab.yaml")
+    ]
+    return tuple(sorted(labs, key=lambda lab: lab.id))
+
+
+def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
+    names = sorted({lab.track for lab in labs})
+    return tuple(Track(name, tuple(lab for lab in labs if lab.track == name)) for name in names)
+
+
+def read_lab(path: Path, place: Place) -> Lab:
+    """Read one `lab.yaml`; its folder's name gives track, number and exercise folder."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        folder = path.parent.name.replace("_", "-")
+        track, number = path.parent.parent.name, folder.split("-")[1]
+        todos = tuple(_todo(entry) for entry in data["todos"])
+        lab = Lab(
+            id=f"{track}/lab-{number}",
+            title=str(data["title"]),
+            goal=str(data["goal"]).strip(),
+            file=str(data["file"]),
+            folder=folder,
+            reading=str(data["reading"]),
+            todos=todos,
+            masked=tuple(data.get("masked", ())),
+            dtypes=tuple(data.get("dtypes", ("float32",))),
+            limits=Limits(**data.get("limits", {})),
+            suite=path.parent,
+            place=place,
+        )
+    except (yaml.YAMLError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise BadLabError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
+    ids = [todo.id for todo in todos]
+    if len(set(ids)) != len(ids):
+        raise BadLabError(f"{path} lists a todo twice: {', '.join(ids)}.")
+    return lab
+
+
+def _todo(entry: dict[str, Any]) -> Todo:
+    return Todo(
+        id=str(entry["id"]),
+        title=str(entry["title"]),
+        points=int(entry["points"]),
+        names=tuple(entry["names"]),
+        hints=tuple(str(hint).strip() for hint in entry.get("hints", ())),
+    )
+
+
+def find_lab(name: str, labs: Sequence[Lab]) -> Lab:
+    """The lab called `lab-03`, `diffusers/lab-03`, `3`, or by its folder's name."""
+    wanted = name.strip().rstrip("/").lower()
+    for lab in labs:
+        if wanted in _names_of(lab):
+            return lab
+    known = [lab.short for lab in labs]
+    near = difflib.get_close_matches(_as_lab(wanted), known, n=1, cutoff=0.5)
+    advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+    raise UnknownLabError(f"There is no lab {name!r}. {advice}")
+
+
+def find_todo(name: str, labs: Sequence[Lab]) -> tuple[Lab, Todo]:
+    """The lab and todo called `3.2` or `diffsynth/4.1`."""
+    track, _, number = name.strip().rpartition("/")
+    for lab in labs:
+        if lab.track == (track or DEFAULT_TRACK):
+            for todo in lab.todos:
+                if todo.id == number:
+                    return lab, todo
+    known = [
+        todo.id if lab.track == DEFAULT_TRACK else f"{lab.track}/{todo.id}"
+        for lab in labs
+        for todo in lab.todos
+    ]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    advice = f"Did you mean {near[0]}?" if near else "`infralens list` shows what there is."
+    raise UnknownLabError(f"There is no todo {name!r}. {advice}")
+
+
+def _as_lab(name: str) -> str:
+    match = re.fullmatch(r"(?:lab)?[-_ ]?0*(\d+)", name)
+    return f"lab-{int(match[1]):02d}" if match else name
+
+
+def _names_of(lab: Lab) -> set[str]:
+    number = int(lab.name.removeprefix("lab-"))
+    bare = {lab.name, f"lab-{number}", f"lab{number:02d}", f"{number}", f"{number:02d}", lab.folder}
+    qualified = {f"{lab.track}/{name}" for name in bare}
+    return qualified | bare if lab.track == DEFAULT_TRACK else qualified | {lab.folder}

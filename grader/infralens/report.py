@@ -1,0 +1,169 @@
+"""Report, TodoResult, CheckResult, Environment: plain records, to JSON and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+SCHEMA = 1
+
+CheckStatus = Literal["passed", "failed", "error", "timeout", "not_run"]
+TodoStatus = Literal["passed", "failed", "not_started", "error"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of the learner's own file on the way to an exception."""
+
+    line: int
+    function: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What explains a check that did not pass. Every text may come from hostile code."""
+
+    call: str | None = None
+    case: str | None = None
+    call_index: int | None = None
+    expected: str | None = None
+    yours: str | None = None
+    where: str | None = None
+    explanation: str | None = None
+    reads: str | None = None
+    frames: tuple[Frame, ...] = ()
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far an answer was from the truth, how far it may be, and how large the truth is."""
+
+    dtype: str
+    max_abs_error: float
+    tolerance: float
+    scale: float
+
+    @property
+    def ratio(self) -> float:
+        """The error in tolerances."""
+        if self.tolerance > 0:
+            return self.max_abs_error / self.tolerance
+        return 0.0 if self.max_abs_error == 0 else math.inf
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check. It is `not_run` until the examiner says otherwise.
+
+    `max_abs_error` and `tolerance` belong to the answer nearest to (or furthest past) its tolerance;
+    `margins` holds the same for each dtype. `reference` says what the answers were held against: the
+    live library, a formula, or a property; `guards` why the check is there when it is not to catch
+    a misconception.
+    """
+
+    name: str
+    title: str
+    status: CheckStatus = "not_run"
+    message: str = ""
+    misconception: str | None = None
+    max_abs_error: float | None = None
+    tolerance: float | None = None
+    margins: tuple[Margin, ...] = ()
+    guards: str = ""
+    reference: tuple[str, ...] = ()
+    detail: Detail | None = None
+
+
+@dataclass(frozen=True)
+class TodoResult:
+    """One todo: all its points or none."""
+
+    id: str
+    title: str
+    points: int
+    score: int
+    status: TodoStatus
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where the grade was made."""
+
+    device: str
+    dtype: tuple[str, ...]
+    python: str
+    torch: str
+    diffusers: str
+    isolation: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """One graded lab. Everything shown or exported is made from this."""
+
+    lab: str
+    title: str
+    submission: str
+    score: int
+    max_score: int
+    passed: bool
+    seed: int
+    seconds: float
+    grader_error: str | None
+    environment: Environment
+    todos: tuple[TodoResult, ...] = field(default=())
+    schema: int = SCHEMA
+
+    def to_json(self) -> str:
+        """One JSON document, valid for any strict reader (no NaN, no lone surrogates)."""
+        data = {"schema": self.schema, **asdict(self)}
+        return json.dumps(_strict(data), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """The report that `to_json` wrote. ValueError when it is something else."""
+        try:
+            data = json.loads(text)
+            todos = tuple(_todo_result(entry) for entry in data.pop("todos"))
+            environment = data.pop("environment")
+            environment["dtype"] = tuple(environment["dtype"])
+            return cls(**data, environment=Environment(**environment), todos=todos)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is no InfraLens report: {error}") from error
+
+
+def check_result(data: dict[str, Any]) -> CheckResult:
+    """A CheckResult from its JSON object."""
+    detail = data.get("detail")
+    if detail is not None:
+        detail = Detail(**{**detail, "frames": tuple(Frame(**f) for f in detail["frames"])})
+    margins = tuple(_margin(entry) for entry in data["margins"])
+    reference = tuple(data["reference"])
+    return CheckResult(**{**data, "detail": detail, "reference": reference, "margins": margins})
+
+
+def _margin(data: dict[str, Any]) -> Margin:
+    error = data["max_abs_error"]
+    return Margin(**{**data, "max_abs_error": math.inf if error is None else error})
+
+
+def _todo_result(data: dict[str, Any]) -> TodoResult:
+    return TodoResult(**{**data, "checks": tuple(check_result(c) for c in data["checks"])})
+
+
+def _strict(value: Any) -> Any:
+    """The value with what strict JSON readers refuse replaced: NaN, infinities, lone surrogates."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

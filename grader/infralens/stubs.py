@@ -1,0 +1,100 @@
+"""Solution → stub. The one reader of the markers around answers.
+
+A solution file keeps each answer between `### BEGIN SOLUTION` and `### END SOLUTION`, nbgrader's own
+markers. In the stub each region becomes one line that raises NotImplementedError and names the todo.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+class MarkerError(ValueError):
+    """The markers of a solution do not pair, or stand where no todo is; the text says where."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """An answer: the lines from marker to marker (from 1, both included) and whose it is."""
+
+    first: int
+    last: int
+    name: str
+
+    @property
+    def owner(self) -> str:
+        """The function or class at the top of the file that the answer belongs to."""
+        return self.name.split(".")[0]
+
+
+def regions(solution: str) -> tuple[Region, ...]:
+    """Every answer in the file, in order."""
+    lines = solution.splitlines()
+    found: list[Region] = []
+    begun: int | None = None
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text == BEGIN:
+            if begun is not None:
+                raise MarkerError(f"line {number}: {BEGIN} inside the answer begun on line {begun}")
+            begun = number
+        elif text == END:
+            if begun is None:
+                raise MarkerError(f"line {number}: {END} without {BEGIN}")
+            found.append(Region(begun, number, _name_around(solution, begun)))
+            begun = None
+    if begun is not None:
+        raise MarkerError(f"line {begun}: {BEGIN} without {END}")
+    return tuple(found)
+
+
+def _name_around(solution: str, line: int) -> str:
+    path: list[str] = []
+    node: ast.AST = ast.parse(solution)
+    while True:
+        inner = next(
+            (
+                child
+                for child in ast.iter_child_nodes(node)
+                if isinstance(child, ast.FunctionDef | ast.ClassDef)
+                and child.lineno <= line <= (child.end_lineno or 0)
+            ),
+            None,
+        )
+        if inner is None:
+            break
+        path.append(inner.name)
+        node = inner
+    if not path:
+        raise MarkerError(f"line {line}: an answer outside every function and class")
+    return ".".join(path)
+
+
+def stub_of(solution: str, todo_of_name: Mapping[str, str]) -> str:
+    """The stub. `todo_of_name` gives the todo's id for each name at the top of the file."""
+    lines = solution.splitlines()
+    out: list[str] = []
+    position = 0
+    for region in regions(solution):
+        todo = todo_of_name.get(region.owner)
+        if todo is None:
+            raise MarkerError(f"line {region.first}: {region.owner} belongs to no todo of the lab")
+        out += lines[position : region.first - 1]
+        marker = lines[region.first - 1]
+        indent = marker[: len(marker) - len(marker.lstrip())]
+        out.append(f'{indent}raise NotImplementedError("TODO {todo}: {region.name}")')
+        position = region.last
+    return "\n".join([*out, *lines[position:]]) + "\n"
+
+
+def answer_lines(solution: str) -> Iterator[str]:
+    """Each line of each answer, stripped: what must appear in nothing that is released."""
+    lines = solution.splitlines()
+    for region in regions(solution):
+        for line in lines[region.first : region.last - 1]:
+            if line.strip():
+                yield line.strip()
