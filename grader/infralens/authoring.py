@@ -7,7 +7,6 @@ an empty one is what an author wants to see.
 from __future__ import annotations
 
 import inspect
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from infralens.examiner.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
+from infralens.show.reading import anchors
 from infralens.stubs import MarkerError, answer_lines, stub_of
 
 SEEDS = 20
@@ -91,7 +91,7 @@ def with_misconception(solution: str, wrong: Misconception) -> str:
 
 
 def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) -> Proof:
-    """Grade stub, solution, misconceptions and a sabotaged library; collect what is not as it must be."""
+    """Grade stub, solution, misconceptions and a sabotaged library; collect every fault."""
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
         proof.fault("has no solution here; check it in a checkout or on a solutions branch")
@@ -155,19 +155,12 @@ def prove_texts(bench: Workbench) -> None:
         proof.fault(f"the solution's markers are wrong: {error}")
         return
     if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
-        proof.fault(f"{lab.stub.name} is not what the solution makes; run `infralens check --write`")
+        proof.fault(
+            f"{lab.stub.name} is not what the solution makes; run `infralens check --write`"
+        )
     for line in answer_lines(bench.solution()):
         if len(line) > 20 and line in stub:
             proof.fault(f"an answer's line stands in the stub as well: {line}")
-
-
-def anchors(page: str) -> set[str]:
-    """The anchors of a Markdown page's headings, as GitHub makes them."""
-    slugs = set()
-    for heading in re.findall(r"^#{1,6}\s+(.+?)\s*#*$", page, flags=re.MULTILINE):
-        text = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
-        slugs.add(text.strip().replace(" ", "-"))
-    return slugs
 
 
 def broken_anchor(lab: Lab, target: str) -> str | None:
@@ -192,7 +185,9 @@ def prove_stub(bench: Workbench) -> None:
         bench.proof.fault(f"grading the stub: {report.grader_error}")
     for todo in report.todos:
         if todo.status != "not_started" or todo.score:
-            bench.proof.fault(f"the stub's todo {todo.id} is {todo.status} with {todo.score} points")
+            bench.proof.fault(
+                f"the stub's todo {todo.id} is {todo.status} with {todo.score} points"
+            )
 
 
 def prove_solution(bench: Workbench, seeds: int) -> bool:
@@ -240,7 +235,9 @@ def prove_misconceptions(bench: Workbench) -> None:
     proof.misconceptions = len(wrong_ones)
     for number, wrong in enumerate(wrong_ones, start=1):
         bench.on_step(f"misconception {number} of {len(wrong_ones)}: {wrong.name}")
-        report = bench.grade(with_misconception(bench.solution(), wrong), seed=number, todos=[wrong.todo])
+        report = bench.grade(
+            with_misconception(bench.solution(), wrong), seed=number, todos=[wrong.todo]
+        )
         if report.grader_error:
             proof.fault(f"misconception {wrong.name}: {report.grader_error}")
             continue
@@ -278,7 +275,9 @@ def prove_purpose(proof: Proof) -> None:
     for row in proof.margins.values():
         if not row.only_killer_of and not row.guards:
             also = f" (it shares {', '.join(row.kills)})" if row.kills else ""
-            proof.fault(f"check {row.check} catches no misconception alone and guards nothing{also}")
+            proof.fault(
+                f"check {row.check} catches no misconception alone and guards nothing{also}"
+            )
 
 
 def prove_margins(proof: Proof) -> None:

@@ -32,6 +32,10 @@ class UnreadableError(Exception):
     """There is no submission to grade; the text says why."""
 
 
+class NoDeviceError(Exception):
+    """The device that was asked for is not there; the text says so."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What to grade, and how."""
@@ -80,6 +84,8 @@ class Examiner:
                     return _void(request, f"the examiner ended: {self._last_words()}", started)
                 if event["event"] == "unreadable":
                     raise UnreadableError(event["message"])
+                if event["event"] == "no_device":
+                    raise NoDeviceError(event["message"])
                 if event["event"] == "grader_error":
                     return _void(request, event["message"], started)
                 if event["event"] == "result":

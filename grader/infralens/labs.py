@@ -136,9 +136,7 @@ def place_at(folder: Path) -> Place:
     solutions = folder / "solutions"
     if not (folder / "suites").is_dir():
         raise BadLabError(f"{folder} has no folder suites/; labs are looked for there.")
-    return Place(
-        folder / "suites", folder / "exercises", solutions if solutions.is_dir() else None
-    )
+    return Place(folder / "suites", folder / "exercises", solutions if solutions.is_dir() else None)
 
 
 def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:

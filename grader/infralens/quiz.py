@@ -36,7 +36,7 @@ class Question:
 
 
 def question(text: str, *, choices: Sequence[str] = ()) -> Callable[[Asked], Asked]:
-    """Declare a function as a checkpoint; its docstring is the explanation, its result the answer."""
+    """Declare a function as a checkpoint: its docstring explains, its result is the answer."""
 
     def declare(answer: Asked) -> Asked:
         setattr(answer, MARK, Question(text, tuple(choices), answer))

@@ -59,10 +59,10 @@ class Margin:
 class CheckResult:
     """One check. It is `not_run` until the examiner says otherwise.
 
-    `max_abs_error` and `tolerance` belong to the answer nearest to (or furthest past) its tolerance;
-    `margins` holds the same for each dtype. `reference` says what the answers were held against: the
-    live library, a formula, or a property; `guards` why the check is there when it is not to catch
-    a misconception.
+    `max_abs_error` and `tolerance` belong to the answer nearest to (or furthest past) its
+    tolerance; `margins` holds the same for each dtype. `reference` says what the answers were held
+    against: the live library, a formula, or a property; `guards` why the check is there when it is
+    not to catch a misconception.
     """
 
     name: str

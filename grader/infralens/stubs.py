@@ -1,7 +1,8 @@
 """Solution → stub. The one reader of the markers around answers.
 
-A solution file keeps each answer between `### BEGIN SOLUTION` and `### END SOLUTION`, nbgrader's own
-markers. In the stub each region becomes one line that raises NotImplementedError and names the todo.
+A solution file keeps each answer between `### BEGIN SOLUTION` and `### END SOLUTION`, nbgrader's
+own markers. In the stub each region becomes one line that raises NotImplementedError and names the
+todo.
 """
 
 from __future__ import annotations

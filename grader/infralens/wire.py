@@ -287,7 +287,7 @@ def pack(message: Message, lend: Callable[[Any], Records | None] = lambda value:
 
 
 def read_frame(stream: BinaryIO) -> tuple[bytes, bytes]:
-    """Header and body of the next frame. ChannelClosedError at the end, ChannelError on bad bytes."""
+    """Header and body of the next frame. ChannelClosedError at its end, ChannelError if bad."""
     first = stream.read(LENGTHS.size)
     if not first:
         raise ChannelClosedError("the channel was closed")

@@ -60,7 +60,7 @@ class LentObject:
 
 
 class LentNamespace:
-    """Named values, read as attributes, as items by name, or in order, as diffusers' outputs are."""
+    """Named values, read as attributes, by name or in order, as diffusers' outputs are."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.__dict__.update(fields)

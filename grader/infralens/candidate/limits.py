@@ -44,7 +44,7 @@ def limit_files() -> None:
 
 
 def limit_memory(extra_mb: int) -> None:
-    """Let the address space grow by `extra_mb` MiB from here. Linux only: elsewhere it means nothing."""
+    """Let the address space grow by `extra_mb` MiB from here. Elsewhere than on Linux: nothing."""
     if sys.platform != "linux":
         return
     import resource

@@ -1,8 +1,8 @@
 """The candidate as a suite sees it: `candidate.sigmas(...)`, `mine = candidate.Euler(config)`.
 
-Every use is one request over the channel, with a time limit. What comes back is a value, or a handle
-on an object that stays there. What the learner's code raises arrives as LearnerError; silence,
-crashes and bad bytes arrive as NoAnswerError, and the process is started again for the next check.
+Every use is one request over the channel, with a time limit. What comes back is a value, or a
+handle on an object that stays there. What the learner's code raises arrives as LearnerError;
+silence, crashes and bad bytes arrive as NoAnswerError, and the next check gets a new process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class RemoteObject:
     uses: list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
 
-def remote(target: Any, *, attributes: Sequence[str] = (), methods: Sequence[str] = ()) -> RemoteObject:
+def remote(
+    target: Any, *, attributes: Sequence[str] = (), methods: Sequence[str] = ()
+) -> RemoteObject:
     """Lend `target` to the learner with these attributes and methods; `uses` records each use.
 
     An attribute that is itself a RemoteObject or a `wire.Namespace` is lent the same way.
@@ -163,7 +165,8 @@ class Link:
             frame = process.receive(until - time.monotonic())
             if isinstance(frame, Exception):
                 raise frame
-            reply = wire.unpack(*frame, resolve=self._resolve)
+            header, body = frame
+            reply = wire.unpack(header, body, resolve=self._resolve)
             kinds = (kind,) if kind else ("answer", "callback", "use")
             if reply.get("kind") not in kinds or reply.get("call") != call:
                 raise wire.ChannelError("an answer to something that was not asked")
@@ -246,8 +249,8 @@ def _use(
 class Handle:
     """An object of the learner's that stays in the candidate.
 
-    `mine.step(...)` calls its method, `mine.sigmas` reads a value of it; `set_state`, `state_of` and
-    `requires_grad` are functions beside this class, so that no name of the learner's is taken.
+    `mine.step(...)` calls its method, `mine.sigmas` reads a value of it; `set_state`, `state_of`
+    and `requires_grad` are functions beside this class: no name of the learner's is taken.
     """
 
     def __init__(self, link: Link, record: wire.Handle, path: str = "") -> None:

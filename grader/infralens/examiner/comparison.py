@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.describing import around, dtype_name, kind, number
-from infralens.examiner.trial import GraderFaultError, Margin, current_trial
+from infralens.examiner.trial import GraderFaultError, current_trial
+from infralens.report import Margin
 from infralens.wire import Raised
 
 TOLERANCE_FACTOR = 16  # times the library's own error
@@ -102,7 +103,9 @@ def assert_matches_formula(
         return
     expected = computed()
     exact = _float64(truth())
-    _judge(answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what)
+    _judge(
+        answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what
+    )
 
 
 def assert_property(
@@ -118,7 +121,11 @@ def assert_property(
 
 
 def assert_equals(
-    answer: Any, *, library: Callable[[], Any] | None = None, value: Any = None, what: str = "the result"
+    answer: Any,
+    *,
+    library: Callable[[], Any] | None = None,
+    value: Any = None,
+    what: str = "the result",
 ) -> None:
     """The answer is exactly the library's (or the given) value: whole numbers, texts, lists."""
     if not current_trial().compare(answer, "library" if library else "property"):
@@ -260,7 +267,7 @@ class _Number:
 
 
 def _expect_kind(answer: Any, expected: Any, what: str) -> None:
-    """The answer is a tensor of the expected shape, dtype and device, or the expected plain type."""
+    """The answer is a tensor of the expected shape and dtype, or of the expected plain type."""
     if isinstance(expected, Tensor):
         if not isinstance(answer, Tensor):
             raise MismatchError(
@@ -283,9 +290,7 @@ def _expect_kind(answer: Any, expected: Any, what: str) -> None:
     elif type(answer) is not type(expected) and not (
         isinstance(answer, list | tuple) and isinstance(expected, list | tuple)
     ):
-        raise MismatchError(
-            f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer
-        )
+        raise MismatchError(f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer)
 
 
 def _judge(
@@ -320,5 +325,3 @@ def _worst(mine: Tensor, exact: Tensor) -> tuple[int, ...]:
     gap = (mine - exact).abs().nan_to_num(float("inf"))
     flat = int(gap.argmax()) if gap.numel() else 0
     return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), gap.shape))
-
-

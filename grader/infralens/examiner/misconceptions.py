@@ -31,9 +31,7 @@ class Misconception:
         return inspect.cleandoc(self.answer.__doc__ or "").replace("\n", " ")
 
 
-def misconception(
-    todo: str, name: str, *, replaces: str, reads: str
-) -> Callable[[Wrong], Wrong]:
+def misconception(todo: str, name: str, *, replaces: str, reads: str) -> Callable[[Wrong], Wrong]:
     """Declare a function or class as a misconception; its docstring is what the learner is told."""
 
     def declare(answer: Wrong) -> Wrong:

@@ -20,7 +20,6 @@ from infralens.examiner.misconceptions import Misconception, misconceptions_of
 from infralens.examiner.rehearsal import RehearsedCandidate
 from infralens.examiner.trial import ReplayedError, Trial, running
 
-
 _NOTHING = object()  # equal to no answer
 
 

@@ -116,7 +116,7 @@ class ExaminerPlugin:
 
     @pytest.fixture
     def draw(self, request: pytest.FixtureRequest) -> Draw:
-        return Draw(self.seed, _case_id(request.node), self._device)
+        return Draw(self.seed, case_id(request.node), self._device)
 
     @pytest.fixture
     def device(self) -> str:
@@ -157,7 +157,7 @@ class ExaminerPlugin:
     def _faulty(self, item: pytest.Item, message: str) -> CaseOutcome:
         """The suite or the library failed here. The run is void, but every check still reports."""
         self.fault = self.fault or f"{item.name}: {message}"
-        return CaseOutcome(_case_id(item), "not_run", f"the grader failed here: {message}")
+        return CaseOutcome(case_id(item), "not_run", f"the grader failed here: {message}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
@@ -172,7 +172,7 @@ class ExaminerPlugin:
         name, todo_id = _check_name(pyfuncitem), _todo_of(pyfuncitem)
         if todo_id in self.given_up:
             message = "not run: your code gave no answer to an earlier check of this todo"
-            outcome = CaseOutcome(_case_id(pyfuncitem), "not_run", message)
+            outcome = CaseOutcome(case_id(pyfuncitem), "not_run", message)
         else:
             outcome = self._examine(pyfuncitem, arguments)
         self.outcomes.setdefault(name, []).append(outcome)
@@ -181,7 +181,7 @@ class ExaminerPlugin:
         return True
 
     def _examine(self, item: pytest.Function, arguments: dict[str, Any]) -> CaseOutcome:
-        trial, case = Trial(), _case_id(item)
+        trial, case = Trial(), case_id(item)
         self.link.begin_check()
         try:
             with running(trial):
@@ -201,9 +201,7 @@ class ExaminerPlugin:
         if trial.compared == 0:
             return self._faulty(item, "it compared nothing")
         references = frozenset(trial.references)
-        return CaseOutcome(
-            case, "passed", "", margins=tuple(trial.margins), references=references
-        )
+        return CaseOutcome(case, "passed", "", margins=tuple(trial.margins), references=references)
 
     def _failed(
         self, item: pytest.Function, arguments: dict[str, Any], trial: Trial, failure: Exception
@@ -239,7 +237,7 @@ class ExaminerPlugin:
             output=self.link.output() or None,
         )
         return CaseOutcome(
-            _case_id(item),
+            case_id(item),
             status,
             _sentence(failure),
             not_started=not_started,
@@ -255,7 +253,7 @@ class ExaminerPlugin:
         """The arguments of a check for another run on the same inputs."""
         again = {**arguments, "candidate": candidate}
         if "draw" in arguments:
-            again["draw"] = Draw(self.seed, _case_id(item), self._device)
+            again["draw"] = Draw(self.seed, case_id(item), self._device)
         return again
 
     def results(self) -> Iterator[TodoResult]:
@@ -347,7 +345,7 @@ def _check_name(item: pytest.Item) -> str:
     return getattr(item, "originalname", item.name)
 
 
-def _case_id(item: pytest.Item) -> str:
+def case_id(item: pytest.Item) -> str:
     return f"{Path(item.path).name}::{item.name}"
 
 

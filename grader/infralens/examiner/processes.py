@@ -14,8 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import psutil
@@ -40,7 +38,7 @@ KEPT_ENVIRONMENT = (
 
 
 def adopt_orphans() -> None:
-    """Make Linux hand us the children of a candidate that dies: nothing slips away by double fork."""
+    """Make Linux hand us the children of a candidate that dies: no double fork slips away."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -57,7 +55,9 @@ def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
         if not victims:
             return
         # Stopped first: a fork bomb otherwise grows between the look and the blow.
-        for sign in (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL):
+        for sign in (
+            (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL)
+        ):
             for victim in victims:
                 with contextlib.suppress(psutil.Error, OSError):
                     victim.send_signal(sign)
@@ -199,7 +199,7 @@ class Output:
 
 
 class Watch:
-    """Looks at the process tree and kills it when it takes too much memory or too many processes."""
+    """Looks at the process tree and kills it when it takes too much memory or grows too many."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -266,5 +266,3 @@ def exit_sentence(returncode: int | None) -> str:
     except ValueError:
         name = str(-returncode)
     return f"crashed its process (signal {name})"
-
-

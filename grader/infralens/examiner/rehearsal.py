@@ -151,9 +151,11 @@ def _wrapped(value: Any, run: Runner) -> Any:
     if isinstance(value, PLAIN) or type(value).__module__ == "numpy":
         return value
     if isinstance(value, list | tuple):
-        return tuple(_wrapped(item, run) for item in value) if isinstance(value, tuple) else [
-            _wrapped(item, run) for item in value
-        ]
+        return (
+            tuple(_wrapped(item, run) for item in value)
+            if isinstance(value, tuple)
+            else [_wrapped(item, run) for item in value]
+        )
     if isinstance(value, dict):
         return {key: _wrapped(item, run) for key, item in value.items()}
     return _RehearsedHandle(value, run)

@@ -22,8 +22,12 @@ from infralens.examiner.submission import UnreadableError, read_submission
 from infralens.labs import Lab, Place, read_lab
 
 
+class NoDeviceError(Exception):
+    """The device that was asked for is not there."""
+
+
 class Spares:
-    """Candidates started ahead of need: importing torch takes two seconds, choosing one takes none."""
+    """Candidates started ahead of need: importing torch takes two seconds, taking one none."""
 
     def __init__(self, more_will_follow: bool) -> None:
         self.more_will_follow = more_will_follow
@@ -103,6 +107,8 @@ def _answer(
         emit(_graded(request, spares, emit))
     except UnreadableError as error:
         emit({"event": "unreadable", "message": str(error)})
+    except NoDeviceError as error:
+        emit({"event": "no_device", "message": str(error)})
     except Exception as error:
         emit({"event": "grader_error", "message": f"{type(error).__name__}: {error}"})
     finally:
@@ -121,7 +127,7 @@ def _graded(
 
     lab = _lab(request)
     submission = read_submission(Path(request["submission"]))
-    device = request["device"]
+    device = _device(request["device"])
     link = Link(lab, submission, spares.take, limit_address_space=device == "cpu")
     with linked(link) as candidate:
         plugin = ExaminerPlugin(
@@ -147,6 +153,17 @@ def _graded(
             "isolation": "process",
         },
     }
+
+
+def _device(wanted: str) -> str:
+    """The device to grade on: `auto` is cuda where there is one."""
+    import torch
+
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise NoDeviceError("There is no CUDA device here; grade with --device cpu.")
+    return wanted
 
 
 def _lab(request: dict[str, Any]) -> Lab:

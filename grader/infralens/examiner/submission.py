@@ -71,10 +71,14 @@ class Submission:
         sentence = f"{lab} is missing `{name}`"
         if near:
             other = folded[near[0]]
-            return f"{sentence}; your file has `{other.name}` on line {other.line}. Did you rename it?"
+            return (
+                f"{sentence}; your file has `{other.name}` on line {other.line}. Did you rename it?"
+            )
         stray = self.definitions.get(f"{name.replace('.', '_').lower()}")
         if stray:
-            return f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
+            return (
+                f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
+            )
         return f"{sentence}. Put it back under that name."
 
 
@@ -110,7 +114,9 @@ def read_submission(path: Path) -> Submission:
             raise UnreadableError(f"{path} is not a regular file.")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UnreadableError(f"{path} is larger than {MAX_BYTES >> 20} MiB, too large to be a lab.")
+        raise UnreadableError(
+            f"{path} is larger than {MAX_BYTES >> 20} MiB, too large to be a lab."
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

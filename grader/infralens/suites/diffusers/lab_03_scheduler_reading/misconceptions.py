@@ -1,4 +1,4 @@
-"""Lab 03: wrong answers that people really give, each the shortest wrong code beside its sentence."""
+"""Lab 03: wrong answers that people really give, each the shortest code beside its sentence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from infralens.examiner import misconception
+from torch import Tensor
 
 PAGE = "handbook/scheduler.md"
 
@@ -54,8 +53,11 @@ class Euler:
     """The compact twin that the wrong ones below differ from in one place."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.config, self.index = config, None
-        self.timesteps = self.sigmas = None
+        self.config = config
+        self.index: Any = None
+        self.timesteps: Any = None
+        self.sigmas: Any = None
+        self.init_noise_sigma: Any = None
 
     def set_timesteps(self, n: int) -> None:
         spacing, offset = self.config["timestep_spacing"], self.config["steps_offset"]
@@ -71,7 +73,7 @@ class Euler:
             raise ValueError("set_timesteps first")
         if self.index is None:
             self.index = int((self.timesteps == t).nonzero()[0])
-        return self.index
+        return int(self.index)
 
     def sigma(self, t: Tensor) -> float:
         return float(self.sigmas[self.place(t)])
@@ -97,11 +99,12 @@ class FlowMatchEuler:
     """The compact twin of the flow matching scheduler."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.config, self.index = config, None
+        self.config = config
+        self.index: Any = None
 
     def shift(self, x: Tensor, mu: float | None) -> Tensor:
         if not self.config["use_dynamic_shifting"]:
-            s = self.config["shift"]
+            s = float(self.config["shift"])
         elif mu is None:
             raise ValueError("mu is missing")
         else:
@@ -122,9 +125,11 @@ class FlowMatchEuler:
         return sample + float(self.sigmas[i + 1] - self.sigmas[i]) * output
 
 
-@misconception("3.1", "leading-for-every-spacing", replaces="timesteps", reads=f"{PAGE}#timestep-spacing")
+@misconception(
+    "3.1", "leading-for-every-spacing", replaces="timesteps", reads=f"{PAGE}#timestep-spacing"
+)
 def leading_always(total: int, n: int, spacing: str, offset: int) -> Tensor:
-    """Every spacing was answered as leading. Trailing begins at T − 1, and linspace holds both ends."""
+    """Every spacing was answered as leading. Trailing begins at T − 1; linspace holds both ends."""
     check_count(total, n)
     return (spaced(total, n, "leading") + offset).long()
 
@@ -143,7 +148,9 @@ def offset_twice(total: int, n: int, spacing: str, offset: int) -> Tensor:
     return (spaced(total, n, spacing) + (2 * offset if spacing == "leading" else 0)).round().long()
 
 
-@misconception("3.1", "offset-beyond-the-table", replaces="timesteps", reads=f"{PAGE}#timestep-spacing")
+@misconception(
+    "3.1", "offset-beyond-the-table", replaces="timesteps", reads=f"{PAGE}#timestep-spacing"
+)
 def offset_everywhere(total: int, n: int, spacing: str, offset: int) -> Tensor:
     """steps_offset was added to linspace or trailing as well. They begin at T − 1 already, so the
     offset takes them beyond the last training timestep; only leading has room for it."""
@@ -159,19 +166,25 @@ def trailing_from_total(total: int, n: int, spacing: str, offset: int) -> Tensor
     return (chosen + {"leading": offset, "linspace": 0, "trailing": 1}[spacing]).round().long()
 
 
-@misconception("3.1", "too-many-steps-accepted", replaces="timesteps", reads=f"{PAGE}#timestep-spacing")
+@misconception(
+    "3.1", "too-many-steps-accepted", replaces="timesteps", reads=f"{PAGE}#timestep-spacing"
+)
 def no_limit(total: int, n: int, spacing: str, offset: int) -> Tensor:
     """More inference steps than training timesteps were accepted. There are only T to visit."""
     return (spaced(total, n, spacing) + (offset if spacing == "leading" else 0)).round().long()
 
 
-@misconception("3.2", "variance-for-sigma", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas")
+@misconception(
+    "3.2", "variance-for-sigma", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas"
+)
 def no_root(alphas: Tensor, timesteps: Tensor) -> Tensor:
     """(1 − ᾱ) / ᾱ is the variance of the noise. σ is its square root."""
     return ended(between(table(alphas) ** 2, timesteps))
 
 
-@misconception("3.2", "alphas-interpolated", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas")
+@misconception(
+    "3.2", "alphas-interpolated", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas"
+)
 def alphas_interpolated(alphas: Tensor, timesteps: Tensor) -> Tensor:
     """ᾱ was interpolated and σ taken of it. Euler's schedule is a straight line in σ itself."""
     return ended(table(between(alphas.double(), timesteps)))
@@ -179,18 +192,22 @@ def alphas_interpolated(alphas: Tensor, timesteps: Tensor) -> Tensor:
 
 @misconception("3.2", "nearest-timestep", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas")
 def nearest(alphas: Tensor, timesteps: Tensor) -> Tensor:
-    """A fractional timestep was rounded to a whole one. Its σ lies between two entries of the table."""
+    """A fractional timestep was rounded to a whole one. Its σ lies between two table entries."""
     return ended(table(alphas)[timesteps.round().long()])
 
 
-@misconception("3.2", "last-sigma-not-zero", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas")
+@misconception(
+    "3.2", "last-sigma-not-zero", replaces="sigmas", reads=f"{PAGE}#from-alphas-to-sigmas"
+)
 def last_repeated(alphas: Tensor, timesteps: Tensor) -> Tensor:
-    """The run ends at its last σ twice, a step of no size. The last entry is 0: no noise is left."""
+    """The run ends at its last σ twice, a step of no size. The last entry is 0: no noise left."""
     levels = between(table(alphas), timesteps)
     return torch.cat([levels, levels[-1:]]).float()
 
 
-@misconception("3.2", "karras-ends-swapped", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas")
+@misconception(
+    "3.2", "karras-ends-swapped", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas"
+)
 def swapped(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
     """σ_min and σ_max are swapped. A run begins with the most noise."""
     ramp = torch.linspace(0, 1, n, dtype=torch.float64)
@@ -215,7 +232,7 @@ def straight(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
 @misconception("3.3", "input-not-scaled", replaces="Euler", reads=f"{PAGE}#scaling-the-input")
 class InputNotScaled(Euler):
     """The sample went to the model as it is. Divide by √(σ² + 1): the model was trained on inputs
-    of unit variance, and on DDIM, whose samples have it already, forgetting this changes nothing."""
+    of unit variance. (On DDIM, whose samples have it already, forgetting this changes nothing.)"""
 
     def scale_model_input(self, sample: Tensor, t: Tensor) -> Tensor:
         self.place(t)
@@ -239,6 +256,23 @@ class NoRoot(Euler):
         return sample / (self.sigma(t) ** 2 + 1)
 
 
+@misconception("3.3", "scaled-in-place", replaces="Euler", reads=f"{PAGE}#scaling-the-input")
+class ScaledInPlace(Euler):
+    """scale_model_input changed the sample itself. The step still needs the sample as it was:
+    return a new tensor."""
+
+    def scale_model_input(self, sample: Tensor, t: Tensor) -> Tensor:
+        return sample.div_(math.sqrt(self.sigma(t) ** 2 + 1))
+
+
+@misconception("3.3", "scaled-to-float32", replaces="Euler", reads=f"{PAGE}#scaling-the-input")
+class ScaledToFloat32(Euler):
+    """The scaled sample came back in float32. Keep the sample's dtype: the model runs in it."""
+
+    def scale_model_input(self, sample: Tensor, t: Tensor) -> Tensor:
+        return super().scale_model_input(sample.float(), t)
+
+
 @misconception("3.3", "initial-noise-of-one", replaces="Euler", reads=f"{PAGE}#initial-noise")
 class InitialNoiseOfOne(Euler):
     """init_noise_sigma is 1, as DDIM has it. Euler's samples carry noise of size σ, so the first
@@ -249,7 +283,9 @@ class InitialNoiseOfOne(Euler):
         self.init_noise_sigma = 1.0
 
 
-@misconception("3.3", "initial-noise-without-signal", replaces="Euler", reads=f"{PAGE}#initial-noise")
+@misconception(
+    "3.3", "initial-noise-without-signal", replaces="Euler", reads=f"{PAGE}#initial-noise"
+)
 class InitialNoiseWithoutSignal(Euler):
     """init_noise_sigma is σ_max for leading too. There the library starts from √(σ_max² + 1), the
     size of noise plus signal."""
@@ -259,7 +295,9 @@ class InitialNoiseWithoutSignal(Euler):
         self.init_noise_sigma = self.sigmas[0].item()
 
 
-@misconception("3.3", "training-schedule-by-default", replaces="Euler", reads=f"{PAGE}#the-euler-step")
+@misconception(
+    "3.3", "training-schedule-by-default", replaces="Euler", reads=f"{PAGE}#the-euler-step"
+)
 class TrainingScheduleByDefault(Euler):
     """Without set_timesteps this steps along the training schedule in silence. Raise instead: a
     forgotten call must not look like a result."""
@@ -273,7 +311,7 @@ class TrainingScheduleByDefault(Euler):
     def place(self, t: Tensor) -> int:
         if self.index is None:
             self.index = int((self.timesteps - t).abs().argmin())
-        return self.index
+        return int(self.index)
 
 
 @misconception("3.3", "index-not-reset", replaces="Euler", reads=f"{PAGE}#the-euler-step")
@@ -306,7 +344,9 @@ class LinspaceRounded(Euler):
         self.timesteps = self.timesteps.round()
 
 
-@misconception("3.3", "sigmas-of-rounded-timesteps", replaces="Euler", reads=f"{PAGE}#from-alphas-to-sigmas")
+@misconception(
+    "3.3", "sigmas-of-rounded-timesteps", replaces="Euler", reads=f"{PAGE}#from-alphas-to-sigmas"
+)
 class SigmasOfRoundedTimesteps(Euler):
     """σ was read at rounded timesteps. Between two training timesteps it is interpolated."""
 
@@ -335,8 +375,8 @@ class DtypeOfTheSample(Euler):
 
 @misconception("3.3", "step-from-scaled-sample", replaces="Euler", reads=f"{PAGE}#the-euler-step")
 class StepFromScaledSample(Euler):
-    """The step started from the scaled sample. Only the model sees that one; the step continues from
-    the sample itself."""
+    """The step started from the scaled sample. Only the model sees that one; the step continues
+    from the sample itself."""
 
     def step(self, output: Tensor, t: Tensor, sample: Tensor) -> Tensor:
         return super().step(output, t, sample / math.sqrt(self.sigma(t) ** 2 + 1))
@@ -351,7 +391,9 @@ class StepBackwards(Euler):
         return -super().derivative(output, sigma, sample)
 
 
-@misconception("3.4", "down-to-sigma-next", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling")
+@misconception(
+    "3.4", "down-to-sigma-next", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling"
+)
 def down_to_next(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """The step goes down to σ_next and adds noise on top, which leaves too much. It goes down to
     σ_down, so that the fresh noise brings it up to σ_next."""
@@ -359,7 +401,9 @@ def down_to_next(sigma: float, sigma_next: float, eta: float) -> tuple[float, fl
     return sigma_next, min(sigma_next, eta * spread)
 
 
-@misconception("3.4", "levels-subtracted", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling")
+@misconception(
+    "3.4", "levels-subtracted", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling"
+)
 def subtracted(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """σ_down was taken as σ_next − σ_up. Standard deviations do not add; variances do."""
     spread = math.sqrt(sigma_next**2 * (sigma**2 - sigma_next**2) / sigma**2)
@@ -367,14 +411,21 @@ def subtracted(sigma: float, sigma_next: float, eta: float) -> tuple[float, floa
     return sigma_next - up, up
 
 
-@misconception("3.4", "eta-ignored", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling")
+@misconception(
+    "3.4", "eta-ignored", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling"
+)
 def eta_ignored(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """η is ignored. It scales σ_up: 0 adds no noise at all, 1 is the ancestral sampler."""
     up = math.sqrt(sigma_next**2 * (sigma**2 - sigma_next**2) / sigma**2)
     return math.sqrt(sigma_next**2 - up**2), up
 
 
-@misconception("3.4", "more-noise-than-there-is", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling")
+@misconception(
+    "3.4",
+    "more-noise-than-there-is",
+    replaces="ancestral_sigmas",
+    reads=f"{PAGE}#ancestral-sampling",
+)
 def unlimited(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """σ_up is larger than σ_next. No more noise can be added than the next level holds: take the
     smaller of the two."""
@@ -382,20 +433,44 @@ def unlimited(sigma: float, sigma_next: float, eta: float) -> tuple[float, float
     return math.sqrt(max(sigma_next**2 - up**2, 0.0)), up
 
 
-@misconception("3.5", "shift-read-off-the-ratio", replaces="calculate_shift", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5",
+    "shift-read-off-the-ratio",
+    replaces="calculate_shift",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
 def through_zero(seq: int, low: int, high: int, at_low: float, at_high: float) -> float:
     """μ was made proportional to the number of tokens. The line goes through two given points, not
     through zero."""
     return at_high * seq / high
 
 
-@misconception("3.5", "line-from-zero-tokens", replaces="calculate_shift", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5",
+    "line-from-zero-tokens",
+    replaces="calculate_shift",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
 def line_from_zero(seq: int, low: int, high: int, at_low: float, at_high: float) -> float:
     """The line starts at 0 tokens. base_shift belongs to base_seq_len: count tokens from there."""
     return at_low + (at_high - at_low) * seq / (high - low)
 
 
-@misconception("3.5", "shifted-twice", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5",
+    "line-stops-at-its-ends",
+    replaces="calculate_shift",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
+def clamped(seq: int, low: int, high: int, at_low: float, at_high: float) -> float:
+    """μ stops at base_shift and max_shift. The line goes on beyond both lengths."""
+    share = min(max((seq - low) / (high - low), 0.0), 1.0)
+    return at_low + (at_high - at_low) * share
+
+
+@misconception(
+    "3.5", "shifted-twice", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift"
+)
 class ShiftedTwice(FlowMatchEuler):
     """The shift was applied twice. Explicit sigmas go through it once (the library's default path
     does shift its smallest σ twice)."""
@@ -404,7 +479,9 @@ class ShiftedTwice(FlowMatchEuler):
         return super().shift(super().shift(x, mu), mu)
 
 
-@misconception("3.5", "not-shifted", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5", "not-shifted", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift"
+)
 class NotShifted(FlowMatchEuler):
     """The sigmas were not shifted. A shift above 1 spends more of the steps at high noise."""
 
@@ -413,7 +490,9 @@ class NotShifted(FlowMatchEuler):
         return x
 
 
-@misconception("3.5", "mu-as-shift", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5", "mu-as-shift", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift"
+)
 class MuAsShift(FlowMatchEuler):
     """μ was used where e^μ belongs. The dynamic formula is the static one with the shift e^μ."""
 
@@ -421,18 +500,25 @@ class MuAsShift(FlowMatchEuler):
         return super().shift(x, None if mu is None else math.log(mu))
 
 
-@misconception("3.5", "static-shift-when-dynamic", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5",
+    "static-shift-when-dynamic",
+    replaces="FlowMatchEuler",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
 class StaticWhenDynamic(FlowMatchEuler):
     """The configuration's shift was used although shifting is dynamic. Then μ alone counts, and a
     missing μ is an error."""
 
     def shift(self, x: Tensor, mu: float | None) -> Tensor:
         super().shift(x, mu)
-        s = self.config["shift"]
+        s: float = self.config["shift"]
         return s * x / (1 + (s - 1) * x)
 
 
-@misconception("3.5", "mu-optional", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5", "mu-optional", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift"
+)
 class MuOptional(FlowMatchEuler):
     """A missing μ was taken as no shift at all. With dynamic shifting it is an error."""
 
@@ -440,7 +526,9 @@ class MuOptional(FlowMatchEuler):
         return x if self.config["use_dynamic_shifting"] and mu is None else super().shift(x, mu)
 
 
-@misconception("3.5", "flow-backwards", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5", "flow-backwards", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift"
+)
 class FlowBackwards(FlowMatchEuler):
     """The step has the wrong sign. v points from data to noise, and σ_next − σ is negative: their
     product points to the data."""
@@ -449,7 +537,12 @@ class FlowBackwards(FlowMatchEuler):
         return super().step(-output, t, sample)
 
 
-@misconception("3.5", "timesteps-not-scaled", replaces="FlowMatchEuler", reads=f"{PAGE}#flow-matching-and-shift")
+@misconception(
+    "3.5",
+    "timesteps-not-scaled",
+    replaces="FlowMatchEuler",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
 class TimestepsNotScaled(FlowMatchEuler):
     """The timesteps are the σ themselves. The model expects σ·T, numbers up to T."""
 
@@ -458,23 +551,35 @@ class TimestepsNotScaled(FlowMatchEuler):
         self.timesteps = self.sigmas[:-1].clone()
 
 
-@misconception("3.6", "one-call-a-step", replaces="denoiser_calls", reads=f"{PAGE}#counting-denoiser-calls")
+@misconception(
+    "3.6", "one-call-a-step", replaces="denoiser_calls", reads=f"{PAGE}#counting-denoiser-calls"
+)
 def one_a_step(name: str, n: int) -> int:
     """One call a step was counted for every scheduler. Heun and PNDM have more timesteps than
     steps: the loop runs over scheduler.timesteps."""
     return n
 
 
-@misconception("3.6", "heun-asks-at-the-end", replaces="denoiser_calls", reads=f"{PAGE}#counting-denoiser-calls")
+@misconception(
+    "3.6",
+    "heun-asks-at-the-end",
+    replaces="denoiser_calls",
+    reads=f"{PAGE}#counting-denoiser-calls",
+)
 def heun_twice(name: str, n: int) -> int:
-    """Heun was counted with two calls in its last step. That step ends at σ = 0 and is a plain Euler
-    step with one call."""
+    """Heun was counted with two calls in its last step. That step ends at σ = 0 and is a plain
+    Euler step with one call."""
     if name == "HeunDiscreteScheduler":
         return 2 * n
     return n + 1 if name == "PNDMScheduler" and n > 1 else n
 
 
-@misconception("3.6", "pndm-always-one-more", replaces="denoiser_calls", reads=f"{PAGE}#counting-denoiser-calls")
+@misconception(
+    "3.6",
+    "pndm-always-one-more",
+    replaces="denoiser_calls",
+    reads=f"{PAGE}#counting-denoiser-calls",
+)
 def pndm_always(name: str, n: int) -> int:
     """PNDM was counted with its extra call in a run of one step. The extra call belongs to the
     second step."""
@@ -482,25 +587,35 @@ def pndm_always(name: str, n: int) -> int:
 
 
 @misconception("3.7", "slopes-added", replaces="heun_step", reads=f"{PAGE}#second-order-heun")
-def slopes_added(first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float) -> Tensor:
+def slopes_added(
+    first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float
+) -> Tensor:
     """The two slopes were added. The step goes along their mean."""
     return sample + (following - sigma) * (first + second)
 
 
 @misconception("3.7", "second-slope-alone", replaces="heun_step", reads=f"{PAGE}#second-order-heun")
-def second_alone(first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float) -> Tensor:
+def second_alone(
+    first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float
+) -> Tensor:
     """Only the slope at the end of the step was used. Heun takes the mean of both ends."""
     return sample + (following - sigma) * second
 
 
 @misconception("3.7", "plain-euler", replaces="heun_step", reads=f"{PAGE}#second-order-heun")
-def plain_euler(first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float) -> Tensor:
+def plain_euler(
+    first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float
+) -> Tensor:
     """This is Euler's step: the second prediction is not used."""
     return sample + (following - sigma) * first
 
 
-@misconception("3.7", "starts-from-the-first-step", replaces="heun_step", reads=f"{PAGE}#second-order-heun")
-def from_the_middle(first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float) -> Tensor:
+@misconception(
+    "3.7", "starts-from-the-first-step", replaces="heun_step", reads=f"{PAGE}#second-order-heun"
+)
+def from_the_middle(
+    first: Tensor, second: Tensor, sample: Tensor, sigma: float, following: float
+) -> Tensor:
     """The correction was added on top of a finished Euler step. The update starts again from the
     sample at σ."""
     middle = sample + (following - sigma) * first

@@ -1,0 +1,372 @@
+"""The command line. Every command calls one function and shows its result; torch stays out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from infralens import __version__
+from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from infralens.report import Report
+    from infralens.workspace import Workspace
+
+PASSED, POINTS_MISSING, WRONG_USAGE, GRADER_FAILED = 0, 1, 2, 3
+
+
+class UsageError(click.ClickException):
+    """Wrong usage: one sentence, exit code 2."""
+
+    exit_code = WRONG_USAGE
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"infralens: {self.message}", err=True)
+
+
+class Commands(click.Group):
+    """The group of all commands; knows their order and suggests the nearest name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = difflib.get_close_matches(args[0], self.commands, n=1)
+            advice = f" Did you mean {near[0]}?" if near else " See `infralens --help`."
+            raise UsageError(f"There is no command {args[0]!r}.{advice}") from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="infralens")
+@click.option(
+    "--labs",
+    "extra",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with further labs (suites/, exercises/, solutions/).",
+)
+@click.pass_context
+def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
+    """Self-grading labs about diffusion inference, judged against the live diffusers library."""
+    ctx.obj = [path.resolve() for path in extra]
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def all_labs() -> tuple[Lab, ...]:
+    extra = click.get_current_context().obj or []
+    try:
+        return find_labs(extra)
+    except BadLabError as error:
+        raise UsageError(str(error)) from None
+
+
+def lab_named(name: str) -> Lab:
+    try:
+        return find_lab(name, all_labs())
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+
+
+def _complete_labs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [lab.short for lab in find_labs() if lab.short.startswith(incomplete)]
+
+
+def _complete_todos(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    ids = (todo.id for lab in find_labs() for todo in lab.todos)
+    return [todo for todo in ids if todo.startswith(incomplete)]
+
+
+lab_argument = click.argument("lab", shell_complete=_complete_labs)
+todo_argument = click.argument("todo", shell_complete=_complete_todos)
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False, **options)
+
+
+@main.command()
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+def init(folder: Path) -> None:
+    """Make a workspace with the exercises in FOLDER (here, by default)."""
+    from infralens import workspace
+
+    try:
+        _, written, kept = workspace.init(folder)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
+    kept_note = f"; {kept} that were there are kept" if kept else ""
+    click.echo(f"{written} files written to {folder}{kept_note}.")
+    click.echo("Next: `infralens list`, then `infralens read lab-03`.")
+
+
+@main.command("list")
+def list_labs() -> None:
+    """Show the labs, your points so far, and what is next."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from infralens import workspace
+
+    here = workspace.find_workspace(Path.cwd())
+    progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
+    if damage:
+        click.echo(damage, err=True)
+    table = Table.grid(padding=(0, 2))
+    upcoming = None
+    for lab in all_labs():
+        score = progress.score(lab)
+        done = score == lab.max_score
+        upcoming = upcoming or (None if done else lab)
+        style = "green" if done else ""
+        table.add_row(
+            Text(lab.short, "bold"), lab.title, Text(f"{score}/{lab.max_score}", style), lab.file
+        )
+    console = _console()
+    console.print(table)
+    if upcoming is not None:
+        click.echo(f"\nNext: infralens read {upcoming.short}")
+
+
+@main.command()
+@lab_argument
+def read(lab: str) -> None:
+    """Show the lab's page and its handbook section."""
+    from infralens.show.reading import show_page
+
+    chosen = lab_named(lab)
+    if not chosen.page.is_file():
+        raise UsageError(f"{chosen.short} has no page at {chosen.page}.")
+    console = _console()
+    if not console.is_terminal:
+        show_page(chosen, console)
+        return
+    with console.pager(styles=True, links=True):
+        show_page(chosen, console)
+
+
+@main.command()
+@lab_argument
+@click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
+@click.option("--file", type=click.Path(path_type=Path), help="Grade this file.")
+@click.option("--ref", help="Grade the file as it stands at this git revision.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
+@click.pass_context
+def grade(
+    ctx: click.Context,
+    lab: str,
+    todos: tuple[str, ...],
+    file: Path | None,
+    ref: str | None,
+    device: str,
+    seed: int | None,
+    form: str,
+    output: Path | None,
+) -> None:
+    """Grade a lab and explain the first mistake.
+
+    Exit code: 0 full marks, 1 points missing, 2 wrong usage, 3 the grader failed.
+    """
+    from infralens import workspace
+
+    chosen = lab_named(lab)
+    ids = _todo_ids(chosen, todos)
+    here = workspace.find_workspace(Path.cwd())
+    with _submission(chosen, here, file, ref) as path:
+        report = _graded(chosen, path, ids, seed, device, watched=form == "text" and not output)
+    if file is None and ref is None and here is not None:
+        complaint = workspace.record(here, report)
+        if complaint:
+            click.echo(complaint, err=True)
+    _deliver(report, chosen, form, output)
+    if report.grader_error is not None:
+        ctx.exit(GRADER_FAILED)
+    ctx.exit(PASSED if report.passed else POINTS_MISSING)
+
+
+def _todo_ids(lab: Lab, names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(lab.todo(name).id for name in names)
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+
+
+@contextmanager
+def _submission(
+    lab: Lab, here: Workspace | None, file: Path | None, ref: str | None
+) -> Iterator[Path]:
+    from infralens import workspace
+
+    if ref is None:
+        yield file or _workspace_or_usage(here, workspace).file(lab)
+        return
+    path = (file or _workspace_or_usage(here, workspace).file(lab)).resolve()
+    done = subprocess.run(
+        ["git", "-C", str(path.parent), "show", f"{ref}:./{path.name}"],
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}")
+    with tempfile.TemporaryDirectory(prefix="infralens-ref-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_bytes(done.stdout)
+        yield copy
+
+
+def _workspace_or_usage(here: Workspace | None, workspace: Any) -> Workspace:
+    if here is not None:
+        return here
+    try:
+        found: Workspace = workspace.require_workspace(Path.cwd())
+    except workspace.NoWorkspaceError as error:
+        raise UsageError(str(error)) from None
+    return found
+
+
+def _graded(
+    lab: Lab,
+    path: Path,
+    todos: tuple[str, ...],
+    seed: int | None,
+    device: str,
+    *,
+    watched: bool,
+) -> Report:
+    from infralens.grading import NoDeviceError, UnreadableError
+    from infralens.grading import grade as grade_submission
+
+    with _progress(watched) as on_event:
+        try:
+            return grade_submission(
+                lab, path, todos=todos, seed=seed, device=device, on_event=on_event
+            )
+        except (UnreadableError, NoDeviceError) as error:
+            raise UsageError(str(error)) from None
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A line on stderr that says how far the grade is, where a person is watching."""
+    console = _console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield lambda event: None
+        return
+    done = total = 0
+    with console.status("starting torch and diffusers …") as status:
+
+        def on_event(event: dict[str, Any]) -> None:
+            nonlocal done, total
+            if event["event"] == "planned":
+                total = event["checks"]
+            elif event["event"] == "check":
+                done += 1
+                status.update(f"{done} of {total} checks")
+
+        yield on_event
+
+
+def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
+    from infralens.show.junit import to_junit
+    from infralens.show.terminal import show_report
+    from infralens.workspace import write_whole
+
+    if form == "text" and output is None:
+        show_report(report, _console(), lab.short)
+        return
+    if form == "text":
+        console = _console(record=True, width=100, quiet=True)
+        show_report(report, console, lab.short)
+        text = console.export_text()
+    else:
+        text = report.to_json() if form == "json" else to_junit(report)
+    if output is None:
+        click.echo(text)
+        return
+    try:
+        write_whole(output, text + "\n")
+    except OSError as error:
+        raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
+
+
+@main.command()
+@todo_argument
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade.")
+@click.option("--file", type=click.Path(path_type=Path), help="Debug this file.")
+@click.pass_context
+def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) -> None:
+    """Make the failing call of TODO again, here, and stop in pdb at its first line."""
+    from infralens import workspace
+    from infralens.show.terminal import first_failure
+
+    try:
+        lab, chosen = find_todo(todo, all_labs())
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+    here = workspace.find_workspace(Path.cwd())
+    path = file or _workspace_or_usage(here, workspace).file(lab)
+    click.echo(f"Looking for the call of {chosen.id} that fails …", err=True)
+    report = _graded(lab, path, (chosen.id,), seed, "cpu", watched=False)
+    found = first_failure(report)
+    if report.grader_error is not None:
+        raise click.ClickException(report.grader_error)
+    if found is None:
+        click.echo(f"{chosen.id} passes with seed {report.seed}; there is nothing to debug.")
+        return
+    detail = found[1].detail
+    if detail is None or detail.call_index is None or detail.case is None:
+        from infralens.show.harmless import harmless
+
+        click.echo(f"There is no call to debug: {harmless(found[1].message)}.")
+        ctx.exit(POINTS_MISSING)
+    from infralens.debugging import debug_call
+
+    click.echo(f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit")
+    said = debug_call(lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed)
+    click.echo(said)
+    ctx.exit(POINTS_MISSING)
+
+
+@main.command()
+@click.pass_context
+def doctor(ctx: click.Context) -> None:
+    """Say what is installed, which device there is, and which isolation is active."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from infralens.doctor import examine
+
+    table = Table.grid(padding=(0, 2))
+    findings = examine()
+    for finding in findings:
+        mark = Text("ok", "green") if finding.good else Text("!!", "red")
+        table.add_row(mark, finding.name, finding.value, Text(finding.advice, "dim"))
+    _console().print(table)
+    ctx.exit(PASSED if all(finding.good for finding in findings) else POINTS_MISSING)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""`infralens debug`: the failing call again, in this very process, with a debugger in it."""
+
+from __future__ import annotations
+
+import pdb
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from infralens.candidate.loading import load
+from infralens.examiner.comparison import LearnerError, MismatchError
+from infralens.examiner.drawing import Draw
+from infralens.examiner.plugin import PLAIN_PYTEST, case_id
+from infralens.examiner.rehearsal import RehearsedCandidate, run_plainly
+from infralens.examiner.submission import read_submission
+from infralens.examiner.trial import Trial, running
+from infralens.labs import Lab
+
+
+def debug_call(lab: Lab, submission: Path, *, case: str, call_index: int, seed: int) -> str:
+    """Run one case of one check; stop in pdb at the first line of its call number `call_index`.
+
+    Returns what the check says afterwards. The inputs are those of the grade with this seed.
+    """
+    text = read_submission(submission)
+    module = load(text.text, text.filename)
+    candidate = RehearsedCandidate(vars(module), _stopping_at(call_index))
+    plugin = _OneCase(case, candidate, seed)
+    suite = map(str, sorted(lab.suite.glob("test_*.py")))
+    pytest.main([*PLAIN_PYTEST, f"--rootdir={lab.suite}", *suite], plugins=[plugin])
+    return plugin.said
+
+
+def _stopping_at(wanted: int) -> Callable[..., Any]:
+    def run(
+        index: int, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if index != wanted:
+            return run_plainly(index, function, args, kwargs)
+        return run_plainly(index, pdb.Pdb().runcall, (function, *args), kwargs)
+
+    return run
+
+
+class _OneCase:
+    """A pytest plugin that runs the case of this name and nothing else."""
+
+    def __init__(self, case: str, candidate: RehearsedCandidate, seed: int) -> None:
+        self.case, self._candidate, self.seed = case, candidate, seed
+        self.said = "the check did not run"
+
+    @pytest.fixture
+    def candidate(self) -> RehearsedCandidate:
+        return self._candidate
+
+    @pytest.fixture
+    def draw(self, request: pytest.FixtureRequest) -> Draw:
+        return Draw(self.seed, case_id(request.node))
+
+    @pytest.fixture
+    def device(self) -> str:
+        return "cpu"
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.addinivalue_line("markers", "todo(id): the todo that this check belongs to")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.name == self.case]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        names = pyfuncitem._fixtureinfo.argnames
+        arguments = {name: pyfuncitem.funcargs[name] for name in names}
+        torch.set_num_threads(1)
+        try:
+            with running(Trial()):
+                pyfuncitem.obj(**arguments)
+        except (MismatchError, LearnerError) as failure:
+            self.said = str(failure)
+        else:
+            self.said = "the check passes now"
+        return True

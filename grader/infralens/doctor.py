@@ -1,0 +1,79 @@
+"""What is installed, which device there is, which isolation is active."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from packaging.version import Version
+
+TESTED = {
+    "torch": "2.13.0",
+    "diffusers": "0.42.1",
+    "transformers": "5.24.0",
+    "numpy": "2.4.6",
+    "pytest": "9.2.0",
+    "safetensors": "0.8.0",
+}
+PROBE = (
+    "import json, torch; "
+    "print(json.dumps([torch.cuda.is_available(), "
+    "torch.cuda.get_device_name() if torch.cuda.is_available() else '']))"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of `infralens doctor`."""
+
+    name: str
+    value: str
+    good: bool
+    advice: str = ""
+
+
+def installed(package: str) -> Finding:
+    """A package's version beside the tested one."""
+    tested = TESTED[package]
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        advice = f"install it: pip install '{package}=={tested}'"
+        return Finding(package, "not installed", False, advice)
+    same = Version(found).release[:2] == Version(tested).release[:2]
+    return Finding(package, found, True, "" if same else f"tested with {tested}")
+
+
+def device() -> Finding:
+    """The device that `--device auto` takes. Asks torch in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROBE], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return Finding("device", "torch does not import", False, last)
+    has_cuda, name = json.loads(done.stdout)
+    return Finding("device", f"cuda ({name})" if has_cuda else "cpu", True)
+
+
+def isolation() -> Finding:
+    """Which level keeps a submission away from its judge."""
+    return Finding(
+        "isolation",
+        "process",
+        True,
+        "a separate process, values only, limits; see Security in the README",
+    )
+
+
+def examine() -> tuple[Finding, ...]:
+    """All findings, in the order they are shown."""
+    good_python = sys.version_info >= (3, 11)
+    python = Finding("python", platform.python_version(), good_python)
+    packages = tuple(installed(package) for package in TESTED)
+    found = (python, *packages)
+    return (*found, device(), isolation()) if packages[0].value != "not installed" else found

@@ -1,0 +1,128 @@
+"""A Report as terminal text: a line a todo, then the first check that failed, explained."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from infralens.report import CheckResult, Report, TodoResult
+from infralens.show.harmless import excerpt, harmless, one_line
+
+MARKS = {
+    "passed": ("✔", "green"),
+    "failed": ("✘", "red"),
+    "error": ("✘", "red"),
+    "not_started": ("·", "dim"),
+}
+PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
+WORDS = {"passed": "", "failed": "", "error": "no answer", "not_started": "not started"}
+
+
+def show_report(report: Report, console: Console, short: str) -> None:
+    """Print the report. `short` is the lab's name as commands take it."""
+    console.print()
+    console.print(_heading(report, short))
+    console.print()
+    if report.grader_error is not None:
+        console.print(Text("The grader failed; your answers were not judged.", "bold red"))
+        console.print(Padding(Text(harmless(report.grader_error)), (0, 0, 0, 2)))
+        return
+    console.print(Padding(_todos(report, console), (0, 0, 0, 2)))
+    console.print()
+    total = f"{report.score} of {report.max_score} points"
+    console.print(Padding(Text(total, "bold green" if report.passed else "bold"), (0, 0, 0, 2)))
+    first = first_failure(report)
+    if first is not None:
+        console.print()
+        console.print(_explained(*first, report, short))
+
+
+def _heading(report: Report, short: str) -> Text:
+    environment = report.environment
+    facts = f"seed {report.seed} · {environment.device} · {report.seconds:.1f} s"
+    return Text.assemble((f"{short} · {report.title}", "bold"), ("   " + facts, "dim"))
+
+
+def _todos(report: Report, console: Console) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for column in ("mark", "todo", "title", "points", "word"):
+        table.add_column(column, justify="right" if column == "points" else "left")
+    unicode = console.encoding.lower().startswith("utf")
+    for todo in report.todos:
+        mark, style = MARKS[todo.status]
+        shown = mark if unicode else PLAIN_MARKS[mark]
+        points = f"{todo.score}/{todo.points}"
+        row = (Text(shown, style), todo.id, todo.title, points, Text(WORDS[todo.status], "dim"))
+        table.add_row(*row)
+    return table
+
+
+def first_failure(report: Report) -> tuple[TodoResult, CheckResult] | None:
+    """The first check that did not pass, of a todo that was begun if there is one."""
+    for wanted in (("failed", "error"), ("not_started",)):
+        for todo in report.todos:
+            if todo.status in wanted:
+                for check in todo.checks:
+                    if check.status != "passed":
+                        return todo, check
+    return None
+
+
+def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str) -> RenderableType:
+    parts: list[RenderableType] = []
+    if todo.status == "not_started":
+        parts.append(Text.assemble(("next  ", "bold"), f"{todo.id} {todo.title}"))
+        parts.append(_facts([("read", f"infralens read {short}"), ("hint", _hint(report, todo))]))
+        return Group(*parts)
+    parts.append(Text.assemble((f"{todo.id}  ", "bold red"), (check.title, "bold")))
+    parts.append(Padding(Text(_clipped(check.message)), (0, 0, 0, 2)))
+    detail = check.detail
+    if detail is None:
+        return Group(*parts)
+    facts = [
+        ("call", detail.call),
+        ("expected", detail.expected),
+        ("yours", detail.yours),
+        ("", detail.where),
+    ]
+    rows = [(name, one_line(value)) for name, value in facts if value is not None]
+    rows += [(f"line {frame.line}", one_line(frame.code)) for frame in detail.frames[-4:]]
+    parts += [Text(), _facts(rows)] if rows else []
+    if detail.output:
+        parts += [Text(), Text("  Your code printed:", "dim")]
+        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in excerpt(detail.output, 12)]
+    if detail.explanation:
+        parts += [Text(), Padding(Text(detail.explanation, "yellow"), (0, 0, 0, 2))]
+        parts.append(Padding(Text(f"({check.misconception})", "dim"), (0, 0, 0, 2)))
+    again = [("hint", _hint(report, todo))]
+    if detail.reads:
+        again.insert(0, ("read", f"infralens read {short}   ({detail.reads})"))
+    if detail.call:
+        again.append(("debug", f"infralens debug {_qualified(report, todo)} --seed {report.seed}"))
+    parts += [Text(), _facts(again)]
+    return Group(*parts)
+
+
+def _clipped(text: str) -> str:
+    lines = excerpt(text, 6)
+    return "\n".join(lines)
+
+
+def _qualified(report: Report, todo: TodoResult) -> str:
+    track = report.lab.split("/")[0]
+    return todo.id if track == "diffusers" else f"{track}/{todo.id}"
+
+
+def _hint(report: Report, todo: TodoResult) -> str:
+    return f"infralens hint {_qualified(report, todo)}"
+
+
+def _facts(rows: list[tuple[str, str]]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    return Padding(table, (0, 0, 0, 2))

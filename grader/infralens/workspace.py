@@ -1,0 +1,205 @@
+"""A learner's folder: where the exercises lie, and the progress that is kept beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from infralens.labs import Lab, own_place
+from infralens.report import Report
+
+STATE = ".infralens"
+PROGRESS = "progress.json"
+SCHEMA = 1
+LOCK_SECONDS = 10.0
+
+
+class NoWorkspaceError(Exception):
+    """There is no workspace here; the text says how to make one."""
+
+
+@dataclass(frozen=True)
+class TodoProgress:
+    """What the last grade of a todo gave."""
+
+    score: int
+    points: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The whole state of a workspace: points by lab and todo, hints used by todo."""
+
+    labs: dict[str, dict[str, TodoProgress]] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+
+    def score(self, lab: Lab) -> int:
+        return sum(done.score for done in self.labs.get(lab.id, {}).values())
+
+    def graded(self, report: Report) -> Progress:
+        """This progress with a report's todos in it. A void run changes nothing."""
+        if report.grader_error is not None:
+            return self
+        todos = {
+            todo.id: TodoProgress(todo.score, todo.points, todo.status) for todo in report.todos
+        }
+        known = self.labs.get(report.lab, {})
+        return Progress({**self.labs, report.lab: {**known, **todos}}, self.hints)
+
+    def hinted(self, todo: str, count: int) -> Progress:
+        return Progress(self.labs, {**self.hints, todo: count})
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder with tracks, labs and handbook in it; `root` is what `infralens init` made."""
+
+    root: Path
+
+    def file(self, lab: Lab) -> Path:
+        return self.root / lab.track / lab.folder / lab.file
+
+    @property
+    def state(self) -> Path:
+        return self.root / STATE
+
+
+def find_workspace(start: Path) -> Workspace | None:
+    """The workspace that `start` lies in: made by init, or the exercises of a checkout."""
+    for folder in (start, *start.parents):
+        if (folder / STATE).is_dir():
+            return Workspace(folder)
+        if (folder / "exercises" / "handbook").is_dir():
+            return Workspace(folder / "exercises")
+        if folder.name == "exercises" and (folder / "handbook").is_dir():
+            return Workspace(folder)
+    return None
+
+
+def require_workspace(start: Path) -> Workspace:
+    workspace = find_workspace(start)
+    if workspace is None:
+        raise NoWorkspaceError(
+            f"{start} is in no workspace. "
+            "Make one with `infralens init`, or name a file with --file."
+        )
+    return workspace
+
+
+def init(folder: Path) -> tuple[Workspace, int, int]:
+    """Copy the exercises into `folder`; what is there already is kept.
+
+    Returns the workspace, how many files were written and how many were kept.
+    """
+    written = kept = 0
+    source = own_place().exercises
+    for path in sorted(source.rglob("*")):
+        if not path.is_file() or {STATE, "__pycache__"} & set(path.parts):
+            continue
+        target = folder / path.relative_to(source)
+        if target.exists():
+            kept += 1
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        written += 1
+    (folder / STATE).mkdir(parents=True, exist_ok=True)
+    return Workspace(folder), written, kept
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if os.name == "posix":
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def read_progress(workspace: Workspace) -> tuple[Progress, str | None]:
+    """The progress, and a sentence when a damaged file was kept aside and progress starts anew."""
+    path = workspace.state / PROGRESS
+    try:
+        return _parsed(json.loads(path.read_text(encoding="utf-8"))), None
+    except FileNotFoundError:
+        return Progress(), None
+    except OSError as error:
+        return Progress(), f"Your progress cannot be read ({error.strerror}): {path}."
+    except (ValueError, KeyError, TypeError, AttributeError):
+        aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            path.replace(aside)
+        except OSError:
+            return Progress(), f"Your progress file is damaged and cannot be moved: {path}."
+        return Progress(), f"Your progress file was damaged; it is kept as {aside.name}."
+
+
+def _parsed(data: dict[str, Any]) -> Progress:
+    if data["schema"] != SCHEMA:
+        raise ValueError("another schema")
+    labs = {
+        str(lab): {str(todo): TodoProgress(**entry) for todo, entry in todos.items()}
+        for lab, todos in data["labs"].items()
+    }
+    return Progress(labs, {str(todo): int(count) for todo, count in data["hints"].items()})
+
+
+@contextmanager
+def updating(workspace: Workspace) -> Iterator[list[Progress]]:
+    """Read, change and write the progress with no other grade in between.
+
+    The block gets a list holding the progress and replaces its only item.
+    """
+    workspace.state.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(workspace.state / "lock", timeout=LOCK_SECONDS)
+    try:
+        with lock:
+            progress, _ = read_progress(workspace)
+            holder = [progress]
+            yield holder
+            if holder[0] != progress:
+                document = {"schema": SCHEMA, **asdict(holder[0])}
+                write_whole(workspace.state / PROGRESS, json.dumps(document, indent=2) + "\n")
+    except Timeout:
+        raise OSError(f"another infralens holds {lock.lock_file}") from None
+
+
+def record(workspace: Workspace, report: Report) -> str | None:
+    """Keep a report's points. Returns a sentence when they could not be kept."""
+    try:
+        _, damage = read_progress(workspace)
+        with updating(workspace) as progress:
+            progress[0] = progress[0].graded(report)
+    except OSError as error:
+        return f"Your points were not kept: {error.strerror or error}."
+    return damage
+
+
+def backup_of(path: Path) -> Path:
+    """A name beside `path` that is free: scheduler.backup-1.py, scheduler.backup-2.py, …"""
+    number = 1
+    while (candidate := path.with_name(f"{path.stem}.backup-{number}{path.suffix}")).exists():
+        number += 1
+    return candidate
