@@ -351,6 +351,146 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
 
 
 @main.command()
+@click.argument("lab", required=False, shell_complete=_complete_labs)
+@click.pass_context
+def watch(ctx: click.Context, lab: str | None) -> None:
+    """Grade LAB (or the next one) again on every save. Ctrl-C ends it."""
+    from infralens import workspace
+    from infralens.watching import watch_lab
+
+    here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
+    chosen = lab_named(lab) if lab else _next_lab(here)
+    watch_lab(chosen, here, _console())
+
+
+def _next_lab(here: Workspace) -> Lab:
+    from infralens import workspace
+
+    progress, _ = workspace.read_progress(here)
+    labs = all_labs()
+    return next((lab for lab in labs if progress.score(lab) < lab.max_score), labs[0])
+
+
+@main.command()
+@todo_argument
+@click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
+def hint(todo: str, again: bool) -> None:
+    """Give the next hint for TODO: where to look, the idea, almost the line."""
+    from infralens import workspace
+
+    try:
+        lab, chosen = find_todo(todo, all_labs())
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+    here = workspace.find_workspace(Path.cwd())
+    key = f"{lab.track}/{chosen.id}"
+    progress = workspace.read_progress(here)[0] if here else workspace.Progress()
+    seen = min(progress.hints.get(key, 0) + (not again), len(chosen.hints))
+    if here is not None and not again:
+        try:
+            with workspace.updating(here) as holder:
+                holder[0] = holder[0].hinted(key, seen)
+        except OSError as error:
+            click.echo(f"This hint was not noted: {error.strerror or error}.", err=True)
+    console = _console()
+    for number, text in enumerate(chosen.hints[:seen], start=1):
+        console.print(
+            f"{number}/{len(chosen.hints)}  {text}", style="" if number == seen else "dim"
+        )
+    if seen == len(chosen.hints):
+        click.echo("That was the last hint.")
+
+
+@main.command()
+@lab_argument
+def quiz(lab: str) -> None:
+    """Ask the lab's reading checkpoints, one by one: answer first, then see."""
+    from infralens.quiz import is_right, questions_of, shown
+
+    chosen = lab_named(lab)
+    click.echo("Working out the answers with diffusers …", err=True)
+    questions = questions_of(chosen)
+    if not questions:
+        raise UsageError(f"{chosen.short} has no checkpoints.")
+    right = 0
+    for number, question in enumerate(questions, start=1):
+        click.echo(f"\n{number}/{len(questions)}  {question.text}")
+        for letter, choice in zip("abcdefgh", question.choices, strict=False):
+            click.echo(f"  {letter}) {choice}")
+        try:
+            given = click.prompt("your answer", default="", show_default=False)
+        except click.Abort:
+            click.echo(f"\nStopped. {right} of {number - 1} right so far.")
+            return
+        answer = question.answer()
+        good = is_right(given, answer, question.choices)
+        right += good
+        click.echo(f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}")
+    click.echo(f"\n{right} of {len(questions)} right.")
+
+
+@main.command()
+@lab_argument
+def reset(lab: str) -> None:
+    """Put the stub of LAB back. Your file is kept beside it as a backup."""
+    import shutil
+
+    from infralens import workspace
+
+    chosen = lab_named(lab)
+    here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
+    path = here.file(chosen)
+    if path.resolve() == chosen.stub.resolve():
+        raise UsageError(
+            f"{path} is the stub itself. Work in a workspace of your own: `infralens init DIR`."
+        )
+    stub = chosen.stub.read_text(encoding="utf-8")
+    try:
+        if path.is_file() and path.read_bytes() != stub.encode():
+            backup = workspace.backup_of(path)
+            shutil.copyfile(path, backup)
+            click.echo(f"Your file is kept as {backup}.")
+        workspace.write_whole(path, stub)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    click.echo(f"{path} is the stub again.")
+
+
+@main.command()
+@lab_argument
+@click.option("--give-up", is_flag=True, help="Show it although points are missing.")
+@click.option("--ref", help="A git revision that holds the solutions.")
+def solution(lab: str, give_up: bool, ref: str | None) -> None:
+    """Show the solution of LAB, after full marks or with --give-up."""
+    from infralens import workspace
+
+    chosen = lab_named(lab)
+    here = workspace.find_workspace(Path.cwd())
+    score = workspace.read_progress(here)[0].score(chosen) if here else 0
+    if score < chosen.max_score and not give_up:
+        raise UsageError(
+            f"You have {score} of {chosen.max_score} points in {chosen.short}. "
+            f"The solution is shown after full marks, or with --give-up."
+        )
+    text = _solution_text(chosen, ref)
+    if text is None:
+        raise UsageError(
+            f"No solution of {chosen.short} is within reach: installed packages hold none. "
+            "Use a checkout of the project, or name a branch with --ref."
+        )
+    click.echo(text, nl=False)
+
+
+def _solution_text(lab: Lab, ref: str | None) -> str | None:
+    if ref is None:
+        path = lab.solution
+        return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
+    target = f"{ref}:solutions/{lab.track}/{lab.folder}/{lab.file}"
+    done = subprocess.run(["git", "show", target], capture_output=True, check=False)
+    return None if done.returncode else done.stdout.decode("utf-8")
+
+
+@main.command()
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
     """Say what is installed, which device there is, and which isolation is active."""
@@ -366,6 +506,77 @@ def doctor(ctx: click.Context) -> None:
         table.add_row(mark, finding.name, finding.value, Text(finding.advice, "dim"))
     _console().print(table)
     ctx.exit(PASSED if all(finding.good for finding in findings) else POINTS_MISSING)
+
+
+@main.command()
+@click.option("--lab", "names", multiple=True, shell_complete=_complete_labs, help="Only this lab.")
+@click.option("--ref", help="Take the solutions from this git revision.")
+@click.option("--seeds", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
+@click.option("--margins", is_flag=True, help="Print the margins of every check.")
+@click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    ref: str | None,
+    seeds: int,
+    jobs: int | None,
+    margins: bool,
+    write: bool,
+) -> None:
+    """For authors: prove every lab. One line a fault; exit code 1 when there is one."""
+    from infralens.authoring.checking import SolutionsUnavailableError, check_labs, write_stubs
+    from infralens.authoring.table import show_proofs
+
+    labs = tuple(lab_named(name) for name in names) or all_labs()
+    if write:
+        for path in write_stubs(labs):
+            click.echo(f"written: {path}")
+    try:
+        proofs = check_labs(labs, ref=ref, seeds=seeds, jobs=jobs, console=_console(stderr=True))
+    except SolutionsUnavailableError as error:
+        raise UsageError(str(error)) from None
+    show_proofs(proofs, _console(), margins=margins)
+    ctx.exit(PASSED if not any(proof.faults for proof in proofs) else POINTS_MISSING)
+
+
+@main.command()
+@click.argument("track")
+@click.argument("lab")
+@click.argument("title")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder of labs of your own; by default this checkout.",
+)
+def new(track: str, lab: str, title: str, into: Path | None) -> None:
+    """For authors: write the files of a new LAB (lab-11) with this TITLE."""
+    from infralens.authoring.beginning import BadNameError, begin_lab
+
+    try:
+        written = begin_lab(track, lab, title, into)
+    except BadNameError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
+    for path in written:
+        click.echo(f"written: {path}")
+    where = f"--labs {into} " if into else ""
+    click.echo(
+        f"Next: fill them in; `infralens {where}check --lab {track}/{lab}` says what is left."
+    )
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL, e.g. `eval "$(infralens completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(main, {}, "infralens", "_INFRALENS_COMPLETE").source())
 
 
 if __name__ == "__main__":

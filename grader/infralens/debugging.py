@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers.utils import logging
 
 from infralens.candidate.loading import load
 from infralens.examiner.comparison import LearnerError, MismatchError
@@ -25,6 +26,7 @@ def debug_call(lab: Lab, submission: Path, *, case: str, call_index: int, seed: 
 
     Returns what the check says afterwards. The inputs are those of the grade with this seed.
     """
+    logging.set_verbosity_error()
     text = read_submission(submission)
     module = load(text.text, text.filename)
     candidate = RehearsedCandidate(vars(module), _stopping_at(call_index))
@@ -40,7 +42,12 @@ def _stopping_at(wanted: int) -> Callable[..., Any]:
     ) -> Any:
         if index != wanted:
             return run_plainly(index, function, args, kwargs)
-        return run_plainly(index, pdb.Pdb().runcall, (function, *args), kwargs)
+        try:
+            return run_plainly(index, pdb.Pdb().runcall, (function, *args), kwargs)
+        except LearnerError as error:
+            if error.raised.type_name == "BdbQuit":
+                raise MismatchError("you left the debugger", answer=None) from None
+            raise
 
     return run
 

@@ -137,7 +137,7 @@ def assert_equals(
         if len(wrong):
             index = tuple(wrong[0].tolist())
             raise MismatchError(
-                f"{what} differs in {len(wrong)} of {expected.numel()} places",
+                f"{what}: different in {len(wrong)} of {expected.numel()} places",
                 answer=answer,
                 expected=around(expected, index),
                 yours=around(answer, index),
@@ -145,7 +145,7 @@ def assert_equals(
             )
     elif not _same_plain(answer, expected):
         raise MismatchError(
-            f"{what} is wrong", answer=answer, expected=repr(expected), yours=kind(answer)
+            f"{what}: wrong", answer=answer, expected=repr(expected), yours=kind(answer)
         )
 
 
@@ -267,30 +267,29 @@ class _Number:
 
 
 def _expect_kind(answer: Any, expected: Any, what: str) -> None:
-    """The answer is a tensor of the expected shape and dtype, or of the expected plain type."""
+    """The answer is a tensor of the expected shape, dtype and device, or of the plain type."""
     if isinstance(expected, Tensor):
         if not isinstance(answer, Tensor):
-            raise MismatchError(
-                f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer
-            )
+            raise MismatchError(f"{what}: {kind(answer)}, expected {kind(expected)}", answer=answer)
         for name, mine, wanted in (
             ("shape", tuple(answer.shape), tuple(expected.shape)),
             ("dtype", dtype_name(answer.dtype), dtype_name(expected.dtype)),
+            ("device", answer.device.type, expected.device.type),
         ):
             if mine != wanted:
                 raise MismatchError(
-                    f"{what} has {name} {mine}, expected {wanted}",
+                    f"{what}: {name} {mine}, expected {wanted}",
                     answer=answer,
                     expected=kind(expected),
                     yours=kind(answer),
                 )
     elif isinstance(expected, float):
         if _Number.of(answer) is None:
-            raise MismatchError(f"{what} is {kind(answer)}, expected a float", answer=answer)
+            raise MismatchError(f"{what}: {kind(answer)}, expected a float", answer=answer)
     elif type(answer) is not type(expected) and not (
         isinstance(answer, list | tuple) and isinstance(expected, list | tuple)
     ):
-        raise MismatchError(f"{what} is {kind(answer)}, expected {kind(expected)}", answer=answer)
+        raise MismatchError(f"{what}: {kind(answer)}, expected {kind(expected)}", answer=answer)
 
 
 def _judge(
@@ -309,10 +308,9 @@ def _judge(
     finite = bool(mine.isfinite().all())
     index = _worst(mine, exact)
     place = f" at {list(index)}" if index else ""
+    off = f"off by up to {number(margin.max_abs_error)}; rounding explains {tolerance:.2g}"
     raise MismatchError(
-        f"{what} is off by up to {number(margin.max_abs_error)}; rounding explains {tolerance:.2g}"
-        if finite
-        else f"{what} is not finite",
+        f"{what}: {off if finite else 'not finite'}",
         answer=answer,
         expected=around(exact, index),
         yours=around(mine, index),

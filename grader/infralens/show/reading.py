@@ -2,44 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
 
 from infralens.labs import Lab
-
-HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
-
-
-def anchor(heading: str) -> str:
-    """The anchor of a heading, as GitHub makes it."""
-    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-")
-
-
-def anchors(page: str) -> set[str]:
-    """The anchors of a Markdown page."""
-    return {anchor(match[2]) for line in page.splitlines() if (match := HEADING.match(line))}
-
-
-def section(page: str, wanted: str) -> str:
-    """The part of a page under the heading with this anchor; the whole page without one."""
-    if not wanted:
-        return page
-    taken: list[str] = []
-    depth = 0
-    fenced = False
-    for line in page.splitlines():
-        fenced ^= line.startswith("```")
-        match = None if fenced else HEADING.match(line)
-        if match and depth and len(match[1]) <= depth:
-            break
-        if match and anchor(match[2]) == wanted and not depth:
-            depth = len(match[1])
-        if depth:
-            taken.append(line)
-    return "\n".join(taken)
+from infralens.pages import section
 
 
 def show_page(lab: Lab, console: Console) -> None:

@@ -27,12 +27,12 @@ def show_report(report: Report, console: Console, short: str) -> None:
     console.print()
     if report.grader_error is not None:
         console.print(Text("The grader failed; your answers were not judged.", "bold red"))
-        console.print(Padding(Text(harmless(report.grader_error)), (0, 0, 0, 2)))
+        console.print(_indented(Text(harmless(report.grader_error))))
         return
-    console.print(Padding(_todos(report, console), (0, 0, 0, 2)))
+    console.print(_indented(_todos(report, console)))
     console.print()
     total = f"{report.score} of {report.max_score} points"
-    console.print(Padding(Text(total, "bold green" if report.passed else "bold"), (0, 0, 0, 2)))
+    console.print(_indented(Text(total, "bold green" if report.passed else "bold")))
     first = first_failure(report)
     if first is not None:
         console.print()
@@ -48,7 +48,7 @@ def _heading(report: Report, short: str) -> Text:
 def _todos(report: Report, console: Console) -> Table:
     table = Table.grid(padding=(0, 2))
     for column in ("mark", "todo", "title", "points", "word"):
-        table.add_column(column, justify="right" if column == "points" else "left")
+        table.add_column(column, justify="right" if column == "points" else "left", no_wrap=True)
     unicode = console.encoding.lower().startswith("utf")
     for todo in report.todos:
         mark, style = MARKS[todo.status]
@@ -77,7 +77,7 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
         parts.append(_facts([("read", f"infralens read {short}"), ("hint", _hint(report, todo))]))
         return Group(*parts)
     parts.append(Text.assemble((f"{todo.id}  ", "bold red"), (check.title, "bold")))
-    parts.append(Padding(Text(_clipped(check.message)), (0, 0, 0, 2)))
+    parts.append(_indented(Text(_clipped(check.message))))
     detail = check.detail
     if detail is None:
         return Group(*parts)
@@ -92,10 +92,10 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
     parts += [Text(), _facts(rows)] if rows else []
     if detail.output:
         parts += [Text(), Text("  Your code printed:", "dim")]
-        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in excerpt(detail.output, 12)]
+        parts += [_indented(Text(line), 4) for line in excerpt(detail.output, 12)]
     if detail.explanation:
-        parts += [Text(), Padding(Text(detail.explanation, "yellow"), (0, 0, 0, 2))]
-        parts.append(Padding(Text(f"({check.misconception})", "dim"), (0, 0, 0, 2)))
+        parts += [Text(), _indented(Text(detail.explanation, "yellow"))]
+        parts.append(_indented(Text(f"({check.misconception})", "dim")))
     again = [("hint", _hint(report, todo))]
     if detail.reads:
         again.insert(0, ("read", f"infralens read {short}   ({detail.reads})"))
@@ -103,6 +103,10 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
         again.append(("debug", f"infralens debug {_qualified(report, todo)} --seed {report.seed}"))
     parts += [Text(), _facts(again)]
     return Group(*parts)
+
+
+def _indented(content: RenderableType, by: int = 2) -> Padding:
+    return Padding(content, (0, 0, 0, by), expand=False)
 
 
 def _clipped(text: str) -> str:
@@ -125,4 +129,4 @@ def _facts(rows: list[tuple[str, str]]) -> RenderableType:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, Text(value))
-    return Padding(table, (0, 0, 0, 2))
+    return _indented(table)

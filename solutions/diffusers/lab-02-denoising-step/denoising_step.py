@@ -110,7 +110,7 @@ def ddim_step(
     >>> round(ddim_step(output, x, a, a_prev, "epsilon", 0.0, None).item(), 4)
     1.0062
     >>> round(ddim_step(output, x, a, a_prev, "epsilon", 1.0, z).item(), 4)
-    1.2823
+    1.265
     """
     ### BEGIN SOLUTION
     x0 = predict_original(model_output, sample, alpha_bar, prediction_type)
@@ -151,7 +151,7 @@ def ddpm_step(
     >>> table = torch.tensor([0.9, 0.8, 0.64])
     >>> [round(ddpm_step(output, x, 2, 1, table, "epsilon", kind, z).item(), 4)
     ...  for kind in ("fixed_small", "fixed_large")]
-    [1.2823, 1.3962]
+    [1.265, 1.3789]
     >>> round(ddpm_step(output, x, 2, -1, table, "epsilon", "fixed_large", z).item(), 4)
     0.875
     """

@@ -1,7 +1,6 @@
-"""What proves the labs themselves: stubs current, solutions full, misconceptions caught and named.
+"""What is proven by grading: stubs, solutions, misconceptions, margins, a sabotaged library.
 
-Everything here grades with the same `grade()` that judges a learner. A proof is a list of faults;
-an empty one is what an author wants to see.
+Everything here grades with the same `grade()` that judges a learner.
 """
 
 from __future__ import annotations
@@ -10,15 +9,16 @@ import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from infralens.authoring.proofs import MarginRow, Proof
+from infralens.authoring.texts import current_stub, prove_texts
 from infralens.examiner.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
-from infralens.show.reading import anchors
-from infralens.stubs import MarkerError, answer_lines, stub_of
+from infralens.stubs import MarkerError
 
 SEEDS = 20
 SOLUTION_SHARE = 0.25  # of the tolerance, in float32
@@ -27,52 +27,6 @@ SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-
 HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.sabotage")
 OnStep = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One thing that is wrong with a lab, in a sentence."""
-
-    lab: str
-    sentence: str
-
-
-@dataclass
-class MarginRow:
-    """How clearly one check tells right from wrong, in multiples of its tolerance."""
-
-    check: str
-    todo: str
-    solution: float = 0.0
-    half: float = 0.0
-    nearest: float = float("inf")
-    nearest_name: str = ""
-    zeros: float = float("inf")
-    kills: list[str] = field(default_factory=list)
-    only_killer_of: list[str] = field(default_factory=list)
-    guards: str = ""
-    numeric: bool = False
-
-
-@dataclass
-class Proof:
-    """What was found out about one lab."""
-
-    lab: Lab
-    faults: list[Fault] = field(default_factory=list)
-    margins: dict[str, MarginRow] = field(default_factory=dict)
-    misconceptions: int = 0
-    grades: int = 0
-
-    def fault(self, sentence: str) -> None:
-        self.faults.append(Fault(self.lab.short, sentence))
-
-
-def current_stub(lab: Lab) -> str:
-    """The stub that the lab's solution makes now. MarkerError when its markers are wrong."""
-    assert lab.solution is not None
-    todo_of_name = {name: todo.id for name, todo in lab.todo_of_name.items()}
-    return stub_of(lab.solution.read_text(encoding="utf-8"), todo_of_name)
 
 
 def with_misconception(solution: str, wrong: Misconception) -> str:
@@ -100,7 +54,8 @@ def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
         warm = stack.enter_context(examiner(serve=True))
         workbench = Workbench(proof, folder, warm, on_step)
-        prove_texts(workbench)
+        on_step("texts")
+        prove_texts(proof)
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)
@@ -130,48 +85,6 @@ class Workbench:
     def solution(self) -> str:
         assert self.proof.lab.solution is not None
         return self.proof.lab.solution.read_text(encoding="utf-8")
-
-
-def prove_texts(bench: Workbench) -> None:
-    """Points, hints and pages are there, and the stub is what the solution makes."""
-    proof, lab = bench.proof, bench.proof.lab
-    bench.on_step("texts")
-    for todo in lab.todos:
-        if todo.points < 1:
-            proof.fault(f"todo {todo.id} is worth {todo.points} points")
-        if len(todo.hints) != 3:
-            proof.fault(f"todo {todo.id} has {len(todo.hints)} hints; it needs three")
-    if not lab.page.is_file():
-        proof.fault(f"has no page {lab.page.name} beside its stub")
-    for misconception in misconceptions_of(lab.suite):
-        if not misconception.explanation:
-            proof.fault(f"misconception {misconception.name} has no sentence")
-        problem = broken_anchor(lab, misconception.reads)
-        if problem:
-            proof.fault(f"misconception {misconception.name} reads {problem}")
-    try:
-        stub = current_stub(lab)
-    except MarkerError as error:
-        proof.fault(f"the solution's markers are wrong: {error}")
-        return
-    if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
-        proof.fault(
-            f"{lab.stub.name} is not what the solution makes; run `infralens check --write`"
-        )
-    for line in answer_lines(bench.solution()):
-        if len(line) > 20 and line in stub:
-            proof.fault(f"an answer's line stands in the stub as well: {line}")
-
-
-def broken_anchor(lab: Lab, target: str) -> str | None:
-    """What is wrong with `handbook/page.md#anchor`, if anything is."""
-    name, _, anchor = target.partition("#")
-    page = lab.place.exercises / name
-    if not page.is_file():
-        return f"{name}, which is not there"
-    if anchor and anchor not in anchors(page.read_text(encoding="utf-8")):
-        return f"{target}, but {name} has no such heading"
-    return None
 
 
 def prove_stub(bench: Workbench) -> None:

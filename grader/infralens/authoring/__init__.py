@@ -1,0 +1,17 @@
+"""What proves the labs themselves, and what begins a new one."""
+
+from infralens.authoring.proofs import Fault, MarginRow, Proof, margin_lines
+from infralens.authoring.runs import SEEDS, prove, with_misconception
+from infralens.authoring.texts import current_stub, page_faults
+
+__all__ = [
+    "SEEDS",
+    "Fault",
+    "MarginRow",
+    "Proof",
+    "current_stub",
+    "margin_lines",
+    "page_faults",
+    "prove",
+    "with_misconception",
+]

@@ -1,0 +1,78 @@
+"""`infralens new`: the few files of a new lab, each saying what belongs in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from infralens.labs import own_place
+from infralens.stubs import stub_of
+from infralens.workspace import write_whole
+
+
+class BadNameError(ValueError):
+    """A track, lab or title that cannot be used; the text says why."""
+
+
+def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]:
+    """Write a new lab's files; nothing that is there already is touched.
+
+    `into` is a folder of labs outside the package (suites/, exercises/, solutions/).
+    """
+    match = re.fullmatch(r"lab-(\d\d)", lab)
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if not match:
+        raise BadNameError(f"{lab!r} is no lab's name; it must look like lab-11.")
+    if not re.fullmatch(r"[a-z][a-z0-9]*", track):
+        raise BadNameError(f"{track!r} is no track's name; use small letters and digits.")
+    if not slug:
+        raise BadNameError(f"The title {title!r} has no letter in it.")
+    suites, exercises, solutions = _roots(into)
+    if list((suites / track).glob(f"lab_{match[1]}_*")):
+        raise BadNameError(f"{track} has a {lab} already.")
+    folder, file = f"{lab}-{slug}", f"{slug.replace('-', '_')}.py"
+    facts = {
+        "title": title,
+        "lab": lab,
+        "track": track,
+        "number": int(match[1]),
+        "file": file,
+        "page": "scheduler.md",
+    }
+    suite = suites / track / folder.replace("-", "_")
+    texts = {
+        suite / "lab.yaml": _rendered("lab.yaml", facts),
+        suite / f"test_{file}": _rendered("test_lab.py", facts),
+        suite / "misconceptions.py": _rendered("misconceptions.py", facts),
+        suite / "quiz.py": _rendered("quiz.py", facts),
+        solutions / track / folder / file: _rendered("solution.py", facts),
+        exercises / track / folder / "README.md": _rendered("README.md", facts),
+    }
+    solution = texts[solutions / track / folder / file]
+    texts[exercises / track / folder / file] = stub_of(solution, {"double": f"{facts['number']}.1"})
+    for path, text in texts.items():
+        write_whole(path, text)
+    return list(texts)
+
+
+def _roots(into: Path | None) -> tuple[Path, Path, Path]:
+    if into is not None:
+        return into / "suites", into / "exercises", into / "solutions"
+    place = own_place()
+    if place.solutions is None:
+        raise BadNameError(
+            "This is an installed package, not a checkout; name a folder of your own with --into."
+        )
+    return place.suites, place.exercises, place.solutions
+
+
+def _rendered(name: str, facts: dict[str, object]) -> str:
+    environment = Environment(
+        loader=PackageLoader("infralens.authoring", "templates"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template(f"{name}.jinja").render(facts)

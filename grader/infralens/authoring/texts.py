@@ -1,0 +1,150 @@
+"""What is proven without grading: stubs, hints, points, pages and the examples in docstrings."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+from infralens.authoring.proofs import Proof
+from infralens.examiner.misconceptions import misconceptions_of
+from infralens.labs import Lab
+from infralens.pages import anchors, section
+from infralens.quiz import questions_of
+from infralens.stubs import MarkerError, answer_lines, stub_of
+
+HINTS = 3
+LEFT = "TODO:"  # in a template; a stub's own lines read "TODO 3.2:"
+QUESTIONS = 3
+LONG_LINE = 20  # a shorter line of an answer (`return x`) gives nothing away
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+OUTSIDE = ("http://", "https://", "mailto:")
+
+
+def current_stub(lab: Lab) -> str:
+    """The stub that the lab's solution makes now. MarkerError when its markers are wrong."""
+    assert lab.solution is not None
+    todo_of_name = {name: todo.id for name, todo in lab.todo_of_name.items()}
+    return stub_of(lab.solution.read_text(encoding="utf-8"), todo_of_name)
+
+
+def prove_texts(proof: Proof) -> None:
+    """Collect every fault of the lab's texts."""
+    lab = proof.lab
+    for todo in lab.todos:
+        if todo.points < 1:
+            proof.fault(f"todo {todo.id} is worth {todo.points} points")
+        if len(todo.hints) != HINTS or not all(todo.hints):
+            proof.fault(f"todo {todo.id} has {len(todo.hints)} hints; it needs {HINTS}")
+    for misconception in misconceptions_of(lab.suite):
+        if not misconception.explanation:
+            proof.fault(f"misconception {misconception.name} has no sentence")
+        problem = broken_link(lab.place.exercises / "page", misconception.reads)
+        if problem:
+            proof.fault(f"misconception {misconception.name} reads {problem}")
+    for problem in unfinished(lab):
+        proof.fault(problem)
+    _prove_page(proof)
+    _prove_stub_text(proof)
+    for problem in example_faults(lab):
+        proof.fault(problem)
+
+
+def unfinished(lab: Lab) -> Iterator[str]:
+    """Every line of the lab's files that still says what belongs there ("TODO: …")."""
+    for path in (*sorted(lab.suite.glob("*.*")), lab.solution, lab.page):
+        if path is None or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if LEFT in line:
+                yield f"{path.name} line {number} is left to write: {line.split(LEFT)[1].strip()}"
+
+
+def _prove_page(proof: Proof) -> None:
+    lab = proof.lab
+    if not lab.page.is_file():
+        proof.fault(f"has no page {lab.page.name} beside its stub")
+        return
+    for problem in page_faults(lab.page):
+        proof.fault(f"page: {problem}")
+    page = lab.page.read_text(encoding="utf-8")
+    points = re.search(rf"\b{lab.max_score} points\b", page)
+    if points is None:
+        proof.fault(f"page: does not say that the lab is worth {lab.max_score} points")
+    questions = questions_of(lab)
+    if len(questions) < QUESTIONS:
+        proof.fault(f"has {len(questions)} checkpoints in quiz.py; it needs {QUESTIONS}")
+    asked = " ".join(section(page, "checkpoints").split())
+    for question in questions:
+        if " ".join(question.text.split()) not in asked:
+            proof.fault(f"page: the checkpoint {question.text!r} is not under ## Checkpoints")
+
+
+def _prove_stub_text(proof: Proof) -> None:
+    lab = proof.lab
+    try:
+        stub = current_stub(lab)
+    except (MarkerError, SyntaxError) as error:
+        proof.fault(f"the solution's markers are wrong: {error}")
+        return
+    if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
+        proof.fault("the stub is not what the solution makes; run `infralens check --write`")
+    assert lab.solution is not None
+    stub_lines = {line.strip() for line in stub.splitlines()}
+    for line in answer_lines(lab.solution.read_text(encoding="utf-8")):
+        if len(line) > LONG_LINE and line in stub_lines:
+            proof.fault(f"a line of an answer stands in the stub as well: {line}")
+
+
+def page_faults(page: Path) -> Iterator[str]:
+    """What is wrong with a Markdown page: links that lead nowhere, code that does not run."""
+    text = page.read_text(encoding="utf-8")
+    for target in LINK.findall(text):
+        problem = broken_link(page, target)
+        if problem:
+            yield f"a link to {problem}"
+    import torch  # pages may use it; a check imports it anyway
+
+    namespace = {"torch": torch, "math": math}
+    for number, block in enumerate(BLOCK.findall(text), start=1):
+        try:
+            exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+        except Exception as error:
+            yield f"code block {number} raises {type(error).__name__}: {error}"
+
+
+def broken_link(page: Path, target: str) -> str | None:
+    """What is wrong with a link of a page, if anything is."""
+    if target.startswith(OUTSIDE):
+        return None
+    path, _, anchor = target.partition("#")
+    linked = (page.parent / path).resolve() if path else page
+    if not linked.exists():
+        return f"{target}, which is not there"
+    if anchor and anchor not in anchors(linked.read_text(encoding="utf-8")):
+        return f"{target}, which has no such heading"
+    return None
+
+
+def example_faults(lab: Lab) -> Iterator[str]:
+    """What is wrong with the `>>>` examples of a solution: missing, or not giving what they say."""
+    assert lab.solution is not None
+    source = lab.solution.read_text(encoding="utf-8")
+    module = types.ModuleType("solution")
+    module.__file__ = str(lab.solution)
+    exec(compile(source, str(lab.solution), "exec"), vars(module))
+    with_examples = set()
+    for test in doctest.DocTestFinder().find(module, globs=vars(module)):
+        said: list[str] = []
+        result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+        if result.failed:
+            yield f"the example of {test.name} does not give what it says"
+        if test.examples:
+            with_examples.add(test.name.split(".")[1])
+    for name in lab.todo_of_name:
+        if name not in with_examples:
+            yield f"{name} has no example in its docstring"

@@ -1,0 +1,230 @@
+"""Lab 01 · Forward noise process: how a noisy training example is made.
+
+Goal: read the one half of diffusion that is fixed. ᾱ_t says how much of the signal is left at
+training step t; the noise is sampled, not learned; x_t is what the network is shown, and one of
+ε, x0 and v is what it is asked for. All of it is a construction for training. At inference there is
+no clean sample to start from, so nothing in this file is a generator.
+
+Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas, ᾱ = alphas_cumprod,
+x0 = original (clean), ε = noise, x_t = the noisy sample, σ = noise level in flow matching.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def betas(schedule: str, num_train_timesteps: int, beta_start: float, beta_end: float) -> Tensor:
+    """1.1 · How much noise each of the T small steps adds.
+
+    Returns float32 (T,), variances between 0 and 1. Three schedules, by diffusers' names:
+
+    * "linear": T values evenly from beta_start to beta_end, both ends included.
+    * "scaled_linear": the *roots* are even, from √beta_start to √beta_end; then squared. Stable
+      Diffusion's own code calls this one "linear".
+    * "squaredcos_cap_v2": ᾱ follows f(s) = cos²((s + 0.008) / 1.008 · π / 2), and
+      β_i = 1 − f((i + 1) / T) / f(i / T), but never more than 0.999. It ignores beta_start and
+      beta_end. Near the end f is tiny: the library works in float64 and rounds once.
+
+    ValueError for another name.
+
+    Source: Ho et al. 2020 (arXiv 2006.11239), section 4; Nichol and Dhariwal 2021 (arXiv
+    2102.09672), equation 17; DDPMScheduler.__init__.
+
+    >>> [round(beta, 4) for beta in betas("linear", 4, 0.1, 0.4).tolist()]
+    [0.1, 0.2, 0.3, 0.4]
+    >>> [round(beta, 4) for beta in betas("scaled_linear", 4, 0.01, 0.16).tolist()]
+    [0.01, 0.04, 0.09, 0.16]
+    >>> [round(beta, 4) for beta in betas("squaredcos_cap_v2", 4, 0.1, 0.4).tolist()]
+    [0.153, 0.417, 0.7079, 0.999]
+    """
+    ### BEGIN SOLUTION
+    if schedule == "linear":
+        return torch.linspace(beta_start, beta_end, num_train_timesteps, dtype=torch.float32)
+    if schedule == "scaled_linear":
+        roots = torch.linspace(
+            math.sqrt(beta_start), math.sqrt(beta_end), num_train_timesteps, dtype=torch.float32
+        )
+        return roots**2
+    if schedule != "squaredcos_cap_v2":
+        raise ValueError(f"unknown schedule: {schedule!r}")
+    progress = torch.arange(num_train_timesteps + 1, dtype=torch.float64) / num_train_timesteps
+    signal = torch.cos((progress + 0.008) / 1.008 * (math.pi / 2)) ** 2
+    return (1 - signal[1:] / signal[:-1]).clamp(max=0.999).float()
+    ### END SOLUTION
+
+
+def alphas_cumprod(betas: Tensor) -> Tensor:
+    """1.2 · ᾱ: the share of the variance that is still signal after each step.
+
+    betas: float32 (T,). Returns float32 (T,), descending: ᾱ_t = (1 − β_0)·(1 − β_1) ··· (1 − β_t).
+
+    Source: Ho et al. 2020 (arXiv 2006.11239), equation 4; DDPMScheduler.alphas_cumprod.
+
+    >>> alphas_cumprod(torch.tensor([0.5, 0.25, 0.5])).tolist()
+    [0.5, 0.375, 0.1875]
+    """
+    ### BEGIN SOLUTION
+    return torch.cumprod(1 - betas, dim=0)
+    ### END SOLUTION
+
+
+def _weights(timesteps: Tensor, alphas_cumprod: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """1.3 · A helper you may use or delete: (√ᾱ_t, √(1 − ᾱ_t)), each shaped (B, 1, …, 1).
+
+    timesteps: (B,) int64. alphas_cumprod: (T,). As many axes as `like` has, so that each sample of
+    the batch is multiplied by its own two numbers. Still in the table's dtype.
+    """
+    ### BEGIN SOLUTION
+    if timesteps.min() < 0 or timesteps.max() >= len(alphas_cumprod):
+        raise ValueError(f"timesteps must lie between 0 and {len(alphas_cumprod) - 1}")
+    share = alphas_cumprod[timesteps].reshape(-1, *[1] * (like.ndim - 1))
+    return share.sqrt(), (1 - share).sqrt()
+    ### END SOLUTION
+
+
+def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
+    """1.3 · The noisy sample of step t, in one jump: x_t = √ᾱ_t·x0 + √(1 − ᾱ_t)·ε.
+
+    original, noise: (B, …) of one shape and dtype: vectors (B, D), images (B, C, H, W), video
+    (B, C, F, H, W). timesteps: int64 (B,), one a sample. alphas_cumprod: float32 (T,), always.
+    Returns the shape and the dtype of `original`, which may be float32, float16 or bfloat16.
+
+    In half precision the two factors are still worked out in float32: near t = 0 half precision
+    cannot hold the difference between ᾱ_t and 1, and the noise would be lost.
+
+    ValueError when any timestep is below 0 or not below T (negative indices would wrap around).
+
+    Source: Ho et al. 2020 (arXiv 2006.11239), equation 4; DDPMScheduler.add_noise in float32.
+
+    >>> x0, noise = torch.full((2, 1), 10.0), torch.ones(2, 1)
+    >>> x = add_noise(x0, noise, torch.tensor([0, 1]), torch.tensor([0.64, 0.36]))
+    >>> [round(value, 4) for value in x.flatten().tolist()]
+    [8.6, 6.8]
+    >>> x0, noise = torch.zeros(1, 1).bfloat16(), torch.ones(1, 1).bfloat16()
+    >>> round(add_noise(x0, noise, torch.tensor([0]), torch.tensor([0.9991])).item(), 3)
+    0.03
+    """
+    ### BEGIN SOLUTION
+    signal, spread = _weights(timesteps, alphas_cumprod, original)
+    return (signal * original + spread * noise).to(original.dtype)
+    ### END SOLUTION
+
+
+def velocity(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
+    """1.4 · The v target: v = √ᾱ_t·ε − √(1 − ᾱ_t)·x0.
+
+    Arguments and result as in 1.3; every timestep lies in the table. The dtype is that of
+    `original`, and here too the factors are worked out in float32.
+
+    Source: Salimans and Ho 2022 (arXiv 2202.00512), section 4; DDPMScheduler.get_velocity in
+    float32.
+
+    >>> x0, noise = torch.full((2, 1), 10.0), torch.ones(2, 1)
+    >>> v = velocity(x0, noise, torch.tensor([0, 1]), torch.tensor([0.64, 0.36]))
+    >>> [round(value, 4) for value in v.flatten().tolist()]
+    [-5.2, -7.4]
+    """
+    ### BEGIN SOLUTION
+    signal, spread = _weights(timesteps, alphas_cumprod, original)
+    return (signal * noise - spread * original).to(original.dtype)
+    ### END SOLUTION
+
+
+def snr(timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
+    """1.5 · The signal-to-noise ratio of each timestep: ᾱ_t / (1 − ᾱ_t), a ratio of variances.
+
+    timesteps: int64 (B,), inside the table. alphas_cumprod: float32 (T,). Returns float32 (B,).
+
+    Source: Kingma et al. 2021 (arXiv 2107.00630), equation 2; compute_snr in
+    diffusers.training_utils, which min-SNR weighting (arXiv 2303.09556) uses.
+
+    >>> snr(torch.tensor([1, 0, 2]), torch.tensor([0.75, 0.5, 0.2])).tolist()
+    [1.0, 3.0, 0.25]
+    """
+    ### BEGIN SOLUTION
+    share = alphas_cumprod[timesteps]
+    return share / (1 - share)
+    ### END SOLUTION
+
+
+def zero_terminal_snr(betas: Tensor) -> Tensor:
+    """1.6 · The schedule changed so that its last step leaves no signal at all.
+
+    betas: float32 (T,). Returns float32 (T,): with r_t = √ᾱ_t, shift the r so that the last one is
+    0, stretch them so that the first one is what it was, square them back to ᾱ, and take the β
+    that make this ᾱ. The first β stays and the last β becomes 1.
+
+    Source: Lin et al. 2023 (arXiv 2305.08891), algorithm 1; rescale_zero_terminal_snr.
+
+    >>> changed = zero_terminal_snr(torch.tensor([0.19, 5 / 9, 0.75]))  # √ᾱ: .9, .6, .3
+    >>> [round(beta, 4) for beta in changed.tolist()]  # √ᾱ: .9, .45, 0
+    [0.19, 0.75, 1.0]
+    """
+    ### BEGIN SOLUTION
+    root = torch.cumprod(1 - betas.double(), dim=0).sqrt()
+    root = (root - root[-1]) * (root[0] / (root[0] - root[-1]))
+    share = root**2
+    before = torch.cat([share.new_ones(1), share[:-1]])
+    return (1 - share / before).to(betas.dtype)
+    ### END SOLUTION
+
+
+def flow_noise(original: Tensor, noise: Tensor, sigmas: Tensor) -> Tensor:
+    """1.7 · The noisy sample of flow matching: x_σ = (1 − σ)·x0 + σ·ε.
+
+    original, noise: (B, …) of one shape and dtype. sigmas: float32 (B,), from 0 (data) to 1
+    (noise), one a sample. Returns the shape and the dtype of `original`. In half precision 1 − σ is
+    still worked out in float32: close to σ = 1 the last trace of x0 would be lost otherwise.
+
+    Source: Lipman et al. 2023 (arXiv 2210.02747), the optimal transport path;
+    FlowMatchEulerDiscreteScheduler.scale_noise in float32.
+
+    >>> x0, noise = torch.full((2, 1), 10.0), torch.full((2, 1), 2.0)
+    >>> flow_noise(x0, noise, torch.tensor([0.25, 1.0])).flatten().tolist()
+    [8.0, 2.0]
+    """
+    ### BEGIN SOLUTION
+    level = sigmas.reshape(-1, *[1] * (original.ndim - 1))
+    return ((1 - level) * original + level * noise).to(original.dtype)
+    ### END SOLUTION
+
+
+def training_target(
+    original: Tensor,
+    noise: Tensor,
+    timesteps: Tensor,
+    alphas_cumprod: Tensor,
+    prediction_type: str,
+) -> Tensor:
+    """1.8 · What the network is asked for, given x_t and t.
+
+    Arguments as in 1.3, every timestep in the table. Returns the shape and dtype of `original`:
+
+    * "epsilon": the noise ε.
+    * "sample": the clean sample x0.
+    * "v_prediction": v, as in 1.4, with the same care in half precision.
+
+    ValueError for another prediction_type.
+
+    Source: diffusers' training scripts; `prediction_type` of DDPMScheduler.
+
+    >>> x0, noise = torch.full((1, 1), 10.0), torch.ones(1, 1)
+    >>> t, table = torch.tensor([0]), torch.tensor([0.64])
+    >>> training_target(x0, noise, t, table, "epsilon").item()
+    1.0
+    >>> training_target(x0, noise, t, table, "sample").item()
+    10.0
+    >>> round(training_target(x0, noise, t, table, "v_prediction").item(), 4)
+    -5.2
+    """
+    ### BEGIN SOLUTION
+    if prediction_type == "epsilon":
+        return noise
+    if prediction_type == "sample":
+        return original
+    if prediction_type == "v_prediction":
+        return velocity(original, noise, timesteps, alphas_cumprod)
+    raise ValueError(f"unknown prediction_type: {prediction_type!r}")
+    ### END SOLUTION

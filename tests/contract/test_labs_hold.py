@@ -1,0 +1,19 @@
+"""Every lab is proven: stub, solution over many seeds, misconceptions, margins, sabotage, texts."""
+
+from __future__ import annotations
+
+import pytest
+from infralens.authoring import SEEDS, Proof, margin_lines, prove
+from infralens.labs import Lab, find_labs
+
+LABS = find_labs()
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_the_lab_is_proven(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    proof: Proof = prove(lab, seeds=SEEDS)
+    with capsys.disabled():
+        print()
+        print("\n".join(margin_lines(proof)))
+    assert [fault.sentence for fault in proof.faults] == []
+    assert proof.misconceptions >= len(lab.todos)

@@ -1,0 +1,39 @@
+"""The pages that belong to no single lab, and what a stub's examples come to."""
+
+from __future__ import annotations
+
+import doctest
+import types
+from pathlib import Path
+
+import pytest
+from infralens.authoring import page_faults
+from infralens.labs import Lab, find_labs
+
+LABS = find_labs()
+EXERCISES = LABS[0].place.exercises
+
+
+@pytest.mark.parametrize(
+    "page", sorted((EXERCISES / "handbook").glob("*.md")), ids=lambda p: p.stem
+)
+def test_a_handbook_page_runs_and_its_links_lead_somewhere(page: Path) -> None:
+    assert list(page_faults(page)) == []
+
+
+def test_a_page_with_a_broken_link_and_wrong_code_has_both_faults(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("[x](nowhere.md) [y](#no)\n\n```python\nassert 1 == 2\n```\n", encoding="utf-8")
+    assert len(list(page_faults(page))) == 3
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_the_examples_of_a_stub_come_to_a_clear_not_yet(lab: Lab) -> None:
+    module = types.ModuleType("stub")
+    exec(compile(lab.stub.read_text(encoding="utf-8"), str(lab.stub), "exec"), vars(module))
+    for name, todo in lab.todo_of_name.items():
+        for test in doctest.DocTestFinder().find(getattr(module, name), name, globs=vars(module)):
+            said: list[str] = []
+            doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+            if test.examples:
+                assert f"NotImplementedError: TODO {todo.id}" in "".join(said), test.name

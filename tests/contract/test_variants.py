@@ -1,0 +1,87 @@
+"""Right answers written another way get full marks; wrong ones, an edit away, lose their todo."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+from infralens.labs import Lab
+from infralens.stubs import answer_lines
+from variants import LABS, Grade, variants_of, wrong_of
+
+RIGHT = [
+    pytest.param(lab, path, id=f"{lab.id}-{path.stem}")
+    for lab in LABS
+    for path in sorted((variants_of(lab) / "right").glob("*.py"))
+]
+WRONG = [
+    pytest.param(lab, entry, id=f"{lab.id}-{entry['todo']}-{entry['name']}")
+    for lab in LABS
+    for entry in wrong_of(lab)
+]
+FEW_CHARACTERS = 24  # `return x`, `else:` and the like may be shared by anybody
+
+
+def solution_of(lab: Lab) -> str:
+    assert lab.solution is not None
+    return lab.solution.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("lab", "path"), RIGHT)
+def test_a_right_answer_written_differently_gets_full_marks(
+    lab: Lab, path: Path, grade_text: Grade
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    for seed in (None, 11, 12):
+        report = grade_text(lab, text, seed=seed)
+        lost = [
+            f"{todo.id} {check.name}: {check.message}"
+            for todo in report.todos
+            for check in todo.checks
+            if check.status != "passed"
+        ]
+        assert lost == [], f"seed {report.seed}"
+        assert report.passed
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_there_are_two_right_variants_of_every_todo(lab: Lab) -> None:
+    names = {name for todo in lab.todos for name in todo.names}
+    complete = 0
+    for path in (variants_of(lab) / "right").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        defined = {
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        }
+        complete += names <= defined
+    assert complete >= 2
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_right_variants_share_no_statement_with_the_solution(lab: Lab) -> None:
+    answers = {line for line in answer_lines(solution_of(lab)) if len(line) > FEW_CHARACTERS}
+    for path in (variants_of(lab) / "right").glob("*.py"):
+        lines = {line.strip() for line in path.read_text(encoding="utf-8").splitlines()}
+        shared = {
+            line for line in answers & lines if not line.startswith(("raise ", "if ", "elif "))
+        }
+        assert shared == set(), path.name
+
+
+@pytest.mark.parametrize(("lab", "entry"), WRONG)
+def test_a_wrong_answer_loses_its_todo(lab: Lab, entry: dict[str, Any], grade_text: Grade) -> None:
+    solution = solution_of(lab)
+    assert solution.count(entry["replace"]) == 1
+    text = solution.replace(entry["replace"], entry["by"])
+    report = grade_text(lab, text, todos=(str(entry["todo"]),))
+    assert report.grader_error is None
+    assert report.score == 0, f"seed {report.seed}"
+    assert report.todos[0].status in ("failed", "error")
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_every_todo_has_three_wrong_variants(lab: Lab) -> None:
+    for todo in lab.todos:
+        assert sum(str(entry["todo"]) == todo.id for entry in wrong_of(lab)) >= 3, todo.id
