@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from infralens import __version__
-from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
+from infralens.labs import (
+    BadLabError,
+    Lab,
+    UnknownLabError,
+    find_lab,
+    find_labs,
+    find_todo,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,11 +92,15 @@ def lab_named(name: str) -> Lab:
         raise UsageError(str(error)) from None
 
 
-def _complete_labs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete_labs(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str]:
     return [lab.short for lab in find_labs() if lab.short.startswith(incomplete)]
 
 
-def _complete_todos(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def _complete_todos(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str]:
     ids = (todo.id for lab in find_labs() for todo in lab.todos)
     return [todo for todo in ids if todo.startswith(incomplete)]
 
@@ -128,7 +139,9 @@ def list_labs() -> None:
     from infralens import workspace
 
     here = workspace.find_workspace(Path.cwd())
-    progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
+    progress, damage = (
+        workspace.read_progress(here) if here else (workspace.Progress(), None)
+    )
     if damage:
         click.echo(damage, err=True)
     table = Table.grid(padding=(0, 2))
@@ -139,7 +152,10 @@ def list_labs() -> None:
         upcoming = upcoming or (None if done else lab)
         style = "green" if done else ""
         table.add_row(
-            Text(lab.short, "bold"), lab.title, Text(f"{score}/{lab.max_score}", style), lab.file
+            Text(lab.short, "bold"),
+            lab.title,
+            Text(f"{score}/{lab.max_score}", style),
+            lab.file,
         )
     console = _console()
     console.print(table)
@@ -166,13 +182,24 @@ def read(lab: str) -> None:
 
 @main.command()
 @lab_argument
-@click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
+@click.option(
+    "--todo", "todos", multiple=True, help="Grade only this todo (again for more)."
+)
 @click.option("--file", type=click.Path(path_type=Path), help="Grade this file.")
 @click.option("--ref", help="Grade the file as it stands at this git revision.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
+@click.option(
+    "--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto"
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "junit"]), default="text"
+)
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here."
+)
 @click.pass_context
 def grade(
     ctx: click.Context,
@@ -181,6 +208,7 @@ def grade(
     file: Path | None,
     ref: str | None,
     device: str,
+    isolation: str,
     seed: int | None,
     form: str,
     output: Path | None,
@@ -195,7 +223,8 @@ def grade(
     ids = _todo_ids(chosen, todos)
     here = workspace.find_workspace(Path.cwd())
     with _submission(chosen, here, file, ref) as path:
-        report = _graded(chosen, path, ids, seed, device, watched=form == "text" and not output)
+        watched = form == "text" and output is None
+        report = _graded(chosen, path, ids, seed, device, isolation, watched=watched)
     if file is None and ref is None and here is not None:
         complaint = workspace.record(here, report)
         if complaint:
@@ -230,7 +259,9 @@ def _submission(
     )
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}")
+        raise UsageError(
+            f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}"
+        )
     with tempfile.TemporaryDirectory(prefix="infralens-ref-") as folder:
         copy = Path(folder) / path.name
         copy.write_bytes(done.stdout)
@@ -253,18 +284,25 @@ def _graded(
     todos: tuple[str, ...],
     seed: int | None,
     device: str,
+    isolation: str,
     *,
     watched: bool,
 ) -> Report:
-    from infralens.grading import NoDeviceError, UnreadableError
+    from infralens.grading import UnavailableError, UnreadableError
     from infralens.grading import grade as grade_submission
 
     with _progress(watched) as on_event:
         try:
             return grade_submission(
-                lab, path, todos=todos, seed=seed, device=device, on_event=on_event
+                lab,
+                path,
+                todos=todos,
+                seed=seed,
+                device=device,
+                isolation=isolation,
+                on_event=on_event,
             )
-        except (UnreadableError, NoDeviceError) as error:
+        except (UnreadableError, UnavailableError) as error:
             raise UsageError(str(error)) from None
 
 
@@ -314,7 +352,9 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
 
 @main.command()
 @todo_argument
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade."
+)
 @click.option("--file", type=click.Path(path_type=Path), help="Debug this file.")
 @click.pass_context
 def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) -> None:
@@ -329,12 +369,14 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
     here = workspace.find_workspace(Path.cwd())
     path = file or _workspace_or_usage(here, workspace).file(lab)
     click.echo(f"Looking for the call of {chosen.id} that fails …", err=True)
-    report = _graded(lab, path, (chosen.id,), seed, "cpu", watched=False)
+    report = _graded(lab, path, (chosen.id,), seed, "cpu", "auto", watched=False)
     found = first_failure(report)
     if report.grader_error is not None:
         raise click.ClickException(report.grader_error)
     if found is None:
-        click.echo(f"{chosen.id} passes with seed {report.seed}; there is nothing to debug.")
+        click.echo(
+            f"{chosen.id} passes with seed {report.seed}; there is nothing to debug."
+        )
         return
     detail = found[1].detail
     if detail is None or detail.call_index is None or detail.case is None:
@@ -344,8 +386,12 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
         ctx.exit(POINTS_MISSING)
     from infralens.debugging import debug_call
 
-    click.echo(f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit")
-    said = debug_call(lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed)
+    click.echo(
+        f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit"
+    )
+    said = debug_call(
+        lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed
+    )
     click.echo(said)
     ctx.exit(POINTS_MISSING)
 
@@ -373,7 +419,9 @@ def _next_lab(here: Workspace) -> Lab:
 
 @main.command()
 @todo_argument
-@click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
+@click.option(
+    "--again", is_flag=True, help="Show the hints seen so far, and no new one."
+)
 def hint(todo: str, again: bool) -> None:
     """Give the next hint for TODO: where to look, the idea, almost the line."""
     from infralens import workspace
@@ -395,7 +443,8 @@ def hint(todo: str, again: bool) -> None:
     console = _console()
     for number, text in enumerate(chosen.hints[:seen], start=1):
         console.print(
-            f"{number}/{len(chosen.hints)}  {text}", style="" if number == seen else "dim"
+            f"{number}/{len(chosen.hints)}  {text}",
+            style="" if number == seen else "dim",
         )
     if seen == len(chosen.hints):
         click.echo("That was the last hint.")
@@ -425,7 +474,9 @@ def quiz(lab: str) -> None:
         answer = question.answer()
         good = is_right(given, answer, question.choices)
         right += good
-        click.echo(f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}")
+        click.echo(
+            f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}"
+        )
     click.echo(f"\n{right} of {len(questions)} right.")
 
 
@@ -484,7 +535,11 @@ def solution(lab: str, give_up: bool, ref: str | None) -> None:
 def _solution_text(lab: Lab, ref: str | None) -> str | None:
     if ref is None:
         path = lab.solution
-        return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
+        return (
+            path.read_text(encoding="utf-8")
+            if path is not None and path.is_file()
+            else None
+        )
     target = f"{ref}:solutions/{lab.track}/{lab.folder}/{lab.file}"
     done = subprocess.run(["git", "show", target], capture_output=True, check=False)
     return None if done.returncode else done.stdout.decode("utf-8")
@@ -509,12 +564,20 @@ def doctor(ctx: click.Context) -> None:
 
 
 @main.command()
-@click.option("--lab", "names", multiple=True, shell_complete=_complete_labs, help="Only this lab.")
+@click.option(
+    "--lab",
+    "names",
+    multiple=True,
+    shell_complete=_complete_labs,
+    help="Only this lab.",
+)
 @click.option("--ref", help="Take the solutions from this git revision.")
 @click.option("--seeds", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
-@click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
+@click.option(
+    "--write", is_flag=True, help="Write the stubs anew from the solutions first."
+)
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -526,7 +589,11 @@ def check(
     write: bool,
 ) -> None:
     """For authors: prove every lab. One line a fault; exit code 1 when there is one."""
-    from infralens.authoring.checking import SolutionsUnavailableError, check_labs, write_stubs
+    from infralens.authoring.checking import (
+        SolutionsUnavailableError,
+        check_labs,
+        write_stubs,
+    )
     from infralens.authoring.table import show_proofs
 
     labs = tuple(lab_named(name) for name in names) or all_labs()
@@ -534,7 +601,9 @@ def check(
         for path in write_stubs(labs):
             click.echo(f"written: {path}")
     try:
-        proofs = check_labs(labs, ref=ref, seeds=seeds, jobs=jobs, console=_console(stderr=True))
+        proofs = check_labs(
+            labs, ref=ref, seeds=seeds, jobs=jobs, console=_console(stderr=True)
+        )
     except SolutionsUnavailableError as error:
         raise UsageError(str(error)) from None
     show_proofs(proofs, _console(), margins=margins)
@@ -559,7 +628,9 @@ def new(track: str, lab: str, title: str, into: Path | None) -> None:
     except BadNameError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
+        raise UsageError(
+            f"{error.filename} cannot be written: {error.strerror}."
+        ) from None
     for path in written:
         click.echo(f"written: {path}")
     where = f"--labs {into} " if into else ""

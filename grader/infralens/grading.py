@@ -32,8 +32,8 @@ class UnreadableError(Exception):
     """There is no submission to grade; the text says why."""
 
 
-class NoDeviceError(Exception):
-    """The device that was asked for is not there; the text says so."""
+class UnavailableError(Exception):
+    """The device or the isolation that was asked for is not there; the text says so."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Request:
     todos: tuple[str, ...]
     seed: int
     device: str
+    isolation: str
 
 
 class Examiner:
@@ -60,7 +61,11 @@ class Examiner:
             text=True,
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C comes to us first; we end it in good order
-            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                "OMP_NUM_THREADS": "1",
+            },
         )
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -75,17 +80,21 @@ class Examiner:
     def grade(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
         """The report of one submission. UnreadableError when there is no file to grade."""
         started = time.monotonic()
-        deadline = started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
+        deadline = (
+            started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
+        )
         try:
             self._send(request)
             while True:
                 event = self.events.get(timeout=max(deadline - time.monotonic(), 0.01))
                 if event is None:
-                    return _void(request, f"the examiner ended: {self._last_words()}", started)
+                    return _void(
+                        request, f"the examiner ended: {self._last_words()}", started
+                    )
                 if event["event"] == "unreadable":
                     raise UnreadableError(event["message"])
-                if event["event"] == "no_device":
-                    raise NoDeviceError(event["message"])
+                if event["event"] == "unavailable":
+                    raise UnavailableError(event["message"])
                 if event["event"] == "grader_error":
                     return _void(request, event["message"], started)
                 if event["event"] == "result":
@@ -110,6 +119,8 @@ class Examiner:
             "todos": list(request.todos),
             "seed": request.seed,
             "device": request.device,
+            "isolation": request.isolation,
+            "masked": list(request.lab.masked),
         }
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
@@ -118,7 +129,9 @@ class Examiner:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
         self.errors.seek(0)
-        lines = self.errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+        lines = (
+            self.errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+        )
         return lines[-1] if lines else f"exit code {self.process.returncode}"
 
     def close(self) -> None:
@@ -148,7 +161,9 @@ def _kill_group(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def examiner(*, serve: bool = False, program: Sequence[str] = EXAMINER) -> Iterator[Examiner]:
+def examiner(
+    *, serve: bool = False, program: Sequence[str] = EXAMINER
+) -> Iterator[Examiner]:
     """An examiner process for the block. `serve`: keep a candidate warm for the next grade."""
     running = Examiner(serve=serve, program=program)
     try:
@@ -164,6 +179,7 @@ def grade(
     todos: Sequence[str] | None = None,
     seed: int | None = None,
     device: str = "cpu",
+    isolation: str = "process",
     on_event: OnEvent = lambda event: None,
     using: Examiner | None = None,
 ) -> Report:
@@ -174,6 +190,7 @@ def grade(
         todos=tuple(todos) if todos else tuple(todo.id for todo in lab.todos),
         seed=secrets.randbits(32) if seed is None else seed,
         device=device,
+        isolation=isolation,
     )
     if using is not None:
         return using.grade(request, on_event)
@@ -183,7 +200,9 @@ def grade(
 
 def _report(request: Request, event: dict[str, Any], started: float) -> Report:
     todos = tuple(
-        TodoResult(**{**data, "checks": tuple(check_result(check) for check in data["checks"])})
+        TodoResult(
+            **{**data, "checks": tuple(check_result(check) for check in data["checks"])}
+        )
         for data in event["todos"]
     )
     environment = event["environment"]
@@ -200,7 +219,9 @@ def _report(request: Request, event: dict[str, Any], started: float) -> Report:
         seed=request.seed,
         seconds=round(time.monotonic() - started, 3),
         grader_error=fault,
-        environment=Environment(**{**environment, "dtype": tuple(environment["dtype"])}),
+        environment=Environment(
+            **{**environment, "dtype": tuple(environment["dtype"])}
+        ),
         todos=todos,
     )
 
@@ -209,7 +230,7 @@ def _void(request: Request, reason: str, started: float) -> Report:
     """The report of a run in which the grader, not the submission, failed."""
     wanted = [todo for todo in request.lab.todos if todo.id in request.todos]
     check = CheckResult("run", "The run", "not_run", "the grader failed")
-    empty = Environment(request.device, request.lab.dtypes, "", "", "", "process")
+    empty = Environment(request.device, request.lab.dtypes, "", "", "", "")
     report = Report(
         lab=request.lab.id,
         title=request.lab.title,
@@ -223,6 +244,7 @@ def _void(request: Request, reason: str, started: float) -> Report:
         environment=empty,
     )
     todos = tuple(
-        TodoResult(todo.id, todo.title, todo.points, 0, "error", (check,)) for todo in wanted
+        TodoResult(todo.id, todo.title, todo.points, 0, "error", (check,))
+        for todo in wanted
     )
     return replace(report, todos=todos)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from infralens.authoring import with_misconception
 from infralens.examiner.misconceptions import misconceptions_of
-from infralens.grading import Examiner, NoDeviceError, examiner, grade
+from infralens.grading import Examiner, UnavailableError, examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
 from rich.console import Console
@@ -54,7 +54,7 @@ def main() -> int:
                     graded(lab, text, Path(name), options.device, seed, warm)
                     for seed in range(options.seeds)
                 ]
-            except NoDeviceError as error:
+            except UnavailableError as error:
                 print(error)
                 return 2
             used: dict[str, float] = {}

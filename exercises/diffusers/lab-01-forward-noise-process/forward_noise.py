@@ -5,8 +5,9 @@ training step t; the noise is sampled, not learned; x_t is what the network is s
 ε, x0 and v is what it is asked for. All of it is a construction for training. At inference there is
 no clean sample to start from, so nothing in this file is a generator.
 
-Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas, ᾱ = alphas_cumprod,
-x0 = original (clean), ε = noise, x_t = the noisy sample, σ = noise level in flow matching.
+Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas,
+ᾱ = alphas_cumprod, x0 = original (clean), ε = noise, x_t = the noisy sample, σ = the noise level of
+flow matching.
 """
 
 import math
@@ -53,15 +54,6 @@ def alphas_cumprod(betas: Tensor) -> Tensor:
     [0.5, 0.375, 0.1875]
     """
     raise NotImplementedError("TODO 1.2: alphas_cumprod")
-
-
-def _weights(timesteps: Tensor, alphas_cumprod: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """1.3 · A helper you may use or delete: (√ᾱ_t, √(1 − ᾱ_t)), each shaped (B, 1, …, 1).
-
-    timesteps: (B,) int64. alphas_cumprod: (T,). As many axes as `like` has, so that each sample of
-    the batch is multiplied by its own two numbers. Still in the table's dtype.
-    """
-    raise NotImplementedError("TODO 1.3: _weights")
 
 
 def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:

@@ -1,35 +1,56 @@
-"""`python -m infralens.candidate`: serve the examiner over stdin and stdout."""
+"""`python -m infralens.candidate`: serve the examiner over stdin and stdout.
+
+With `--template`: load torch, then fork a candidate whenever the examiner asks for one.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from typing import BinaryIO
 
 from infralens.candidate import limits
 
 
 def main() -> None:
-    """Take the channel away from stdin and stdout, then serve.
+    """Get ready, become a candidate, and serve."""
+    limits.die_with_the_examiner()
+    if "--template" in sys.argv:
+        from infralens.candidate.template import serve_forks
+
+        _load_torch()
+        serve_forks()  # goes on in each candidate
+        channel = _take_the_channel()
+    else:
+        channel = _take_the_channel()
+        _load_torch()
+    from infralens.candidate.serving import Server
+
+    Server(*channel).run()
+
+
+def _take_the_channel() -> tuple[BinaryIO, BinaryIO]:
+    """Take requests and answers away from stdin and stdout.
 
     What the submission prints goes to stderr, which the examiner reads, bounded.
     """
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    limits.die_with_the_examiner()
     sys.stdout = sys.stderr  # one stream, one buffer: lines stay in the order they were printed
+    return requests, answers
 
+
+def _load_torch() -> None:
     import torch
 
-    from infralens.candidate.serving import Server
+    import infralens.candidate.serving  # noqa: F401  # loaded once, before any fork
 
     torch.set_num_threads(1)  # small tensors: two processes that spin on two cores only wait
     gc.freeze()
-    Server(requests, answers).run()
 
 
 main()

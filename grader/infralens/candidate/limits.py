@@ -16,7 +16,6 @@ from pathlib import Path
 MAX_FILE_BYTES = 64 * 2**20
 MAX_OPEN_FILES = 256
 PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
 
 
 def die_with_the_examiner() -> None:
@@ -30,17 +29,28 @@ def die_with_the_examiner() -> None:
 
 def limit_files() -> None:
     """No core dumps, no large files, few open files."""
+    _limit("RLIMIT_CORE", 0)
+    _limit("RLIMIT_FSIZE", MAX_FILE_BYTES)
+    _limit("RLIMIT_NOFILE", MAX_OPEN_FILES)
+
+
+def limit_cpu(seconds: int) -> None:
+    """Seconds of processor time for each process."""
+    _limit("RLIMIT_CPU", seconds)
+
+
+def limit_processes(most: int) -> None:
+    """Processes and threads of this user. Only in a sandbox, where nobody else is this user."""
+    _limit("RLIMIT_NPROC", most)
+
+
+def _limit(kind: str, most: int) -> None:
     if sys.platform == "win32":
         return
     import resource
 
-    for kind, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
-        (resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
-    ):
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(kind, (most, most))
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        resource.setrlimit(getattr(resource, kind), (most, most))
 
 
 def limit_memory(extra_mb: int) -> None:
@@ -50,6 +60,4 @@ def limit_memory(extra_mb: int) -> None:
     import resource
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + extra_mb * 2**20
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    _limit("RLIMIT_AS", pages * resource.getpagesize() + extra_mb * 2**20)

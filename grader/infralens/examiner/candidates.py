@@ -31,7 +31,9 @@ from infralens.labs import Lab
 class NoAnswerError(Exception):
     """The learner's code gave no answer: it was too slow, crashed, or sent what nobody can read."""
 
-    def __init__(self, message: str, status: Literal["error", "timeout"] = "error") -> None:
+    def __init__(
+        self, message: str, status: Literal["error", "timeout"] = "error"
+    ) -> None:
         super().__init__(message)
         self.status = status
 
@@ -54,7 +56,9 @@ def remote(
 
     An attribute that is itself a RemoteObject or a `wire.Namespace` is lent the same way.
     """
-    return RemoteObject(target, type(target).__name__, tuple(attributes), tuple(methods), [])
+    return RemoteObject(
+        target, type(target).__name__, tuple(attributes), tuple(methods), []
+    )
 
 
 class Link:
@@ -67,9 +71,13 @@ class Link:
         start: Callable[[], CandidateProcess],
         *,
         limit_address_space: bool,
+        max_processes: int | None = None,
     ) -> None:
         self.lab, self.submission, self.start = lab, submission, start
-        self.limit_address_space = limit_address_space
+        self.limit_address_space, self.max_processes = (
+            limit_address_space,
+            max_processes,
+        )
         self.process: CandidateProcess | None = None
         self.generation = 0
         self.failure: Exception | None = None
@@ -102,7 +110,9 @@ class Link:
             raise self.failure
         if self.deadline is not None and time.monotonic() > self.deadline:
             limit = self.lab.limits.lab_seconds
-            raise NoAnswerError(f"your code has used its {limit:g} seconds for this lab", "timeout")
+            raise NoAnswerError(
+                f"your code has used its {limit:g} seconds for this lab", "timeout"
+            )
         if self.process is not None:
             return
         try:
@@ -126,6 +136,8 @@ class Link:
                 "filename": self.submission.filename,
                 "masked": list(self.lab.masked),
                 "memory_mb": memory if self.limit_address_space else None,
+                "cpu_seconds": int(2 * self.lab.limits.lab_seconds) + 1,
+                "max_processes": self.max_processes,
             },
             self.lab.limits.call_seconds,
         )
@@ -137,7 +149,9 @@ class Link:
             self._lose()
             raise NoAnswerError("your code wrote to the grader's channel out of turn")
         call = new_call()
-        process.send(wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend))
+        process.send(
+            wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend)
+        )
         until = time.monotonic() + seconds
         if self.deadline is not None:
             until = min(until, self.deadline)
@@ -158,7 +172,9 @@ class Link:
             raise NoAnswerError("your code sent an answer that nobody can read")
         return reply["value"]
 
-    def _receive(self, kind: str | None, call: str | None, until: float) -> dict[str, Any]:
+    def _receive(
+        self, kind: str | None, call: str | None, until: float
+    ) -> dict[str, Any]:
         process = self.process
         assert process is not None
         try:
@@ -177,17 +193,23 @@ class Link:
             self._lose()
             if verdict:
                 raise NoAnswerError(f"your code {verdict}") from None
-            raise NoAnswerError(f"no answer within {seconds:g} seconds", "timeout") from None
+            raise NoAnswerError(
+                f"no answer within {seconds:g} seconds", "timeout"
+            ) from None
         except wire.ChannelClosedError:
-            with contextlib.suppress(Exception):
-                process.process.wait(1.0)
-            code, verdict = process.process.poll(), process.watch.verdict
+            code, verdict = process.ending(), process.watch.verdict
             self._lose()
             raise NoAnswerError(f"your code {verdict or exit_sentence(code)}") from None
         except (wire.ChannelError, OSError, ValueError) as error:
             self._lose()
-            text = str(error) if isinstance(error, wire.ChannelError) else "bytes nobody can read"
-            raise NoAnswerError(f"your code sent {text} over the grader's channel") from None
+            text = (
+                str(error)
+                if isinstance(error, wire.ChannelError)
+                else "bytes nobody can read"
+            )
+            raise NoAnswerError(
+                f"your code sent {text} over the grader's channel"
+            ) from None
 
     def _lose(self) -> None:
         """Give this process up; the next request starts another."""
@@ -199,13 +221,17 @@ class Link:
     def _lend(self, value: Any) -> wire.Records | None:
         if isinstance(value, Handle):
             if value._link is not self or value._generation != self.generation:
-                raise NoAnswerError("an object of yours was lost when your code crashed")
+                raise NoAnswerError(
+                    "an object of yours was lost when your code crashed"
+                )
             return value._record
         if isinstance(value, RemoteObject):
             number = self._register(value)
             return wire.Remote(number, value.type_name, value.attributes, value.methods)
         if callable(value):
-            return wire.Callback(self._register(value), getattr(value, "__name__", "function"))
+            return wire.Callback(
+                self._register(value), getattr(value, "__name__", "function")
+            )
         return None
 
     def _register(self, value: Any) -> int:
@@ -234,7 +260,10 @@ class Link:
 
 
 def _use(
-    target: RemoteObject, question: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    target: RemoteObject,
+    question: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> Any:
     name = question["name"]
     if name in target.methods and "args" in question:
@@ -293,7 +322,10 @@ class _Member:
             if error.raised.type_name == "AttributeError" and not error.raised.frames:
                 raise MismatchError(self._missing(), answer=NO_ANSWER) from None
             raise
-        if isinstance(value, Handle) and value._record.type_name in ("method", "function"):
+        if isinstance(value, Handle) and value._record.type_name in (
+            "method",
+            "function",
+        ):
             return self
         return value
 

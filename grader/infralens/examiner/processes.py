@@ -9,14 +9,16 @@ import queue
 import secrets
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import psutil
+
+from infralens.examiner.launching import Launcher
 
 START_SECONDS = 120.0  # a cold torch import from a slow disk takes half a minute
 MAX_OUTPUT = 16_000
@@ -24,6 +26,7 @@ MAX_PROCESSES = 64
 WATCH_SECONDS = 0.05
 QUIET_SECONDS = 0.02
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE = 4
 KEPT_ENVIRONMENT = (
     "PATH",
     "LANG",
@@ -43,20 +46,28 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def stay_private() -> None:
+    """Let no other process of the same user trace this one or read its memory (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
     """Kill every process that descends from this one, except those in `spare` and theirs."""
     me = psutil.Process()
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         victims = []
-        for child in me.children():
+        for child in me.children(recursive=True):
             if child.pid not in spare:
-                victims += [child, *_children(child)]
+                victims.append(child)
         if not victims:
             return
         # Stopped first: a fork bomb otherwise grows between the look and the blow.
         for sign in (
-            (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL)
+            (signal.SIGTERM,)
+            if sys.platform == "win32"
+            else (signal.SIGSTOP, signal.SIGKILL)
         ):
             for victim in victims:
                 with contextlib.suppress(psutil.Error, OSError):
@@ -66,45 +77,38 @@ def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
             return
 
 
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children(recursive=True)
-    except psutil.Error:
-        return []
+def candidate_environment(folder: Path) -> dict[str, str]:
+    """All that a candidate learns of our environment, with `folder` as its home."""
+    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    return kept | {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "TEMP": str(folder),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 class CandidateProcess:
     """One started candidate. Frames come out of a queue, so that waiting has a time limit."""
 
-    def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="infralens-")
-        environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-        environment |= {
-            "HOME": self.folder,
-            "TMPDIR": self.folder,
-            "TEMP": self.folder,
-            "PYTHONSAFEPATH": "1",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONIOENCODING": "utf-8:backslashreplace",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "infralens.candidate"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-            env=environment,
-            start_new_session=True,
-        )
+    def __init__(self, launcher: Launcher) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
+        self.process = launcher.launch(self.folder, candidate_environment(self.folder))
         self.frames: queue.Queue[Any] = queue.Queue(maxsize=4)
         self.outbox: queue.Queue[bytes | None] = queue.Queue()
-        self.output = Output(_pipe(self.process.stderr))
+        self.output = Output(self.process.printed)
         self.watch = Watch(self.process.pid)
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._write, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def alive(self) -> bool:
@@ -122,49 +126,54 @@ class CandidateProcess:
         """Whether a frame lies here already: the candidate spoke out of turn."""
         return not self.frames.empty()
 
+    def ending(self) -> int | None:
+        """How the process ended, given a moment to do so."""
+        return self.process.wait(1.0)
+
     def _write(self) -> None:
-        pipe = _pipe(self.process.stdin)
-        with contextlib.suppress(OSError, ValueError):  # the candidate is gone: reading tells
+        pipe = self.process.requests
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # the candidate is gone: reading tells
             while (frame := self.outbox.get()) is not None:
                 pipe.write(frame)
                 pipe.flush()
+        with contextlib.suppress(OSError, ValueError):
+            pipe.close()
 
     def _read(self) -> None:
-        from infralens.wire import ChannelError, read_frame  # imports torch: not at start
+        from infralens.wire import (
+            ChannelError,
+            read_frame,
+        )  # imports torch: not at start
 
-        pipe = _pipe(self.process.stdout)
-        while True:
-            try:
-                self.frames.put(read_frame(pipe))
-            except (ChannelError, OSError, ValueError) as error:
-                self.frames.put(error)
-                return
+        with self.process.answers as pipe:
+            while True:
+                try:
+                    self.frames.put(read_frame(pipe))
+                except (ChannelError, OSError, ValueError) as error:
+                    self.frames.put(error)
+                    return
 
     def kill(self) -> None:
         """End the candidate and all that it started; remove its folder."""
         self.watch.stop()
         family = []
         with contextlib.suppress(psutil.Error):
-            family = psutil.Process(self.process.pid).children(recursive=True)
+            family = psutil.Process(self.pid).children(recursive=True)
         if sys.platform != "win32":
             with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         for process in family:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self.process.kill()
-        self.process.wait()
         self.outbox.put(None)
         # Unblock the reader, which may be waiting to put a frame into a full queue.
         with contextlib.suppress(queue.Empty):
             while True:
                 self.frames.get_nowait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _pipe(pipe: Any) -> BinaryIO:
-    assert pipe is not None
-    return pipe  # type: ignore[no-any-return]  # Popen's pipes are typed IO[Any] | None
 
 
 class Output:
@@ -178,7 +187,7 @@ class Output:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with self.pipe, contextlib.suppress(OSError, ValueError):
             while piece := os.read(self.pipe.fileno(), 65536):
                 self.kept += piece[: MAX_OUTPUT - len(self.kept)]
                 self.total += len(piece)
@@ -191,7 +200,9 @@ class Output:
     def text(self) -> str:
         """What was printed since `start`, once the pipe has been quiet for a moment."""
         deadline = time.monotonic() + 10 * QUIET_SECONDS
-        while time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS:
+        while (
+            time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS
+        ):
             time.sleep(QUIET_SECONDS / 4)
         text = bytes(self.kept).decode("utf-8", "replace")
         left = self.total - len(self.kept)
@@ -259,10 +270,11 @@ def exit_sentence(returncode: int | None) -> str:
     """How a process ended, in words: "ended with exit code 0", "was killed by signal SIGSEGV"."""
     if returncode is None:
         return "closed the channel"
-    if returncode >= 0:
+    number = -returncode if returncode < 0 else returncode - 128  # a sandbox adds 128
+    if number <= 0:
         return f"ended its process with exit code {returncode}"
     try:
-        name = signal.Signals(-returncode).name
+        name = signal.Signals(number).name
     except ValueError:
-        name = str(-returncode)
+        return f"ended its process with exit code {returncode}"
     return f"crashed its process (signal {name})"

@@ -1,8 +1,8 @@
 """The examiner process: requests on stdin, events on stdout, each one line of JSON.
 
-A request: {"suite": ..., "places": [...], "submission": ..., "todos": [...], "seed": ...,
-"device": ...}. Events: "ready"; "planned"; "check" for each check; "result" with the todos; or
-"grader_error".
+A request: {"suite": ..., "place": [...], "submission": ..., "todos": [...], "seed": ...,
+"device": ..., "isolation": ..., "masked": [...]}. Events: "planned"; "check" for each check; and at
+the end one of "result", "unreadable", "unavailable" and "grader_error".
 """
 
 from __future__ import annotations
@@ -12,44 +12,107 @@ import os
 import platform
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from infralens.examiner.processes import CandidateProcess, adopt_orphans, kill_descendants
+from infralens.examiner.launching import (
+    CAN_FORK,
+    DirectLauncher,
+    Launcher,
+    SandboxLauncher,
+    TemplateLauncher,
+)
+from infralens.examiner.processes import (
+    CandidateProcess,
+    adopt_orphans,
+    candidate_environment,
+    kill_descendants,
+    stay_private,
+)
+from infralens.examiner.sandbox import unavailable
 from infralens.examiner.submission import UnreadableError, read_submission
 from infralens.labs import Lab, Place, read_lab
 
+SANDBOX_PROCESSES = (
+    64  # threads count too; a process level limit would count the user's others
+)
 
-class NoDeviceError(Exception):
-    """The device that was asked for is not there."""
+
+class UnavailableError(Exception):
+    """The device or the isolation that was asked for is not there; the text says so."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a candidate is started with; a spare serves only grades of its own setting."""
+
+    isolation: str
+    masked: tuple[str, ...]
+    cuda: bool
+
+
+def setting_of(request: dict[str, Any]) -> Setting:
+    """The setting that a request needs. `auto` is the sandbox where there is one."""
+    wanted, reason = request["isolation"], unavailable()
+    if wanted == "sandbox" and reason is not None:
+        raise UnavailableError(
+            f"There is no sandbox here: {reason}. Use --isolation process."
+        )
+    if wanted == "process" or reason is not None:
+        return Setting("process", (), cuda=False)
+    cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()
+    return Setting("sandbox", tuple(request["masked"]), cuda)
 
 
 class Spares:
     """Candidates started ahead of need: importing torch takes two seconds, taking one none."""
 
-    def __init__(self, more_will_follow: bool) -> None:
+    def __init__(self, *, more_will_follow: bool) -> None:
         self.more_will_follow = more_will_follow
-        self.waiting: list[CandidateProcess] = [CandidateProcess()]
+        self.launchers: dict[Setting, Launcher] = {}
+        self.waiting: dict[Setting, CandidateProcess] = {}
 
-    def take(self) -> CandidateProcess:
-        process = self.waiting.pop() if self.waiting else CandidateProcess()
+    def prepare(self, setting: Setting) -> None:
+        """Start one for this setting, if none waits; those of other settings are given up."""
+        for other in [known for known in self.waiting if known != setting]:
+            self.waiting.pop(other).kill()
+        if setting not in self.waiting:
+            self.waiting[setting] = self._started(setting)
+
+    def take(self, setting: Setting) -> CandidateProcess:
+        process = self.waiting.pop(setting, None) or self._started(setting)
         if not process.alive:
             process.kill()
-            process = CandidateProcess()
+            process = self._started(setting)
         return process
 
-    def refill(self) -> None:
-        if self.more_will_follow and not self.waiting:
-            self.waiting.append(CandidateProcess())
+    def _started(self, setting: Setting) -> CandidateProcess:
+        if setting not in self.launchers:
+            self.launchers[setting] = self._launcher(setting)
+        return CandidateProcess(self.launchers[setting])
+
+    def _launcher(self, setting: Setting) -> Launcher:
+        if setting.isolation == "sandbox":
+            return SandboxLauncher(setting.masked, cuda=setting.cuda)
+        if self.more_will_follow and CAN_FORK:
+            return TemplateLauncher(candidate_environment(Path(tempfile.gettempdir())))
+        return DirectLauncher()
 
     def pids(self) -> frozenset[int]:
-        return frozenset(process.process.pid for process in self.waiting)
+        """Processes that are to outlive a grade, with all that descends from them."""
+        kept = {process.pid for process in self.waiting.values()}
+        for launcher in self.launchers.values():
+            kept |= launcher.pids()
+        return frozenset(kept)
 
     def close(self) -> None:
         while self.waiting:
-            self.waiting.pop().kill()
+            self.waiting.popitem()[1].kill()
+        for launcher in self.launchers.values():
+            launcher.close()
 
 
 def main() -> None:
@@ -57,12 +120,23 @@ def main() -> None:
     requests, events = sys.stdin, _private_stdout()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     adopt_orphans()
+    stay_private()
+    emit = _emit(events)
     spares = Spares(more_will_follow="--serve" in sys.argv)
+    ready = False
     try:
-        _prepare()
-        _emit(events)({"event": "ready"})
         for line in requests:
-            _answer(json.loads(line), spares, _emit(events))
+            request = json.loads(line)
+            try:
+                setting = setting_of(request)
+                spares.prepare(setting)
+            except UnavailableError as error:
+                emit({"event": "unavailable", "message": str(error)})
+                continue
+            if not ready:
+                _prepare()
+                ready = True
+            _answer(request, setting, spares, emit)
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
@@ -101,23 +175,30 @@ def _prepare() -> None:
 
 
 def _answer(
-    request: dict[str, Any], spares: Spares, emit: Callable[[dict[str, Any]], None]
+    request: dict[str, Any],
+    setting: Setting,
+    spares: Spares,
+    emit: Callable[[dict[str, Any]], None],
 ) -> None:
     try:
-        emit(_graded(request, spares, emit))
+        emit(_graded(request, setting, spares, emit))
     except UnreadableError as error:
         emit({"event": "unreadable", "message": str(error)})
-    except NoDeviceError as error:
-        emit({"event": "no_device", "message": str(error)})
+    except UnavailableError as error:
+        emit({"event": "unavailable", "message": str(error)})
     except Exception as error:
         emit({"event": "grader_error", "message": f"{type(error).__name__}: {error}"})
     finally:
         kill_descendants(spare=spares.pids())
-        spares.refill()
+        if spares.more_will_follow:
+            spares.prepare(setting)
 
 
 def _graded(
-    request: dict[str, Any], spares: Spares, emit: Callable[[dict[str, Any]], None]
+    request: dict[str, Any],
+    setting: Setting,
+    spares: Spares,
+    emit: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     import diffusers
     import torch
@@ -128,7 +209,13 @@ def _graded(
     lab = _lab(request)
     submission = read_submission(Path(request["submission"]))
     device = _device(request["device"])
-    link = Link(lab, submission, spares.take, limit_address_space=device == "cpu")
+    link = Link(
+        lab,
+        submission,
+        lambda: spares.take(setting),
+        limit_address_space=device == "cpu",
+        max_processes=SANDBOX_PROCESSES if setting.isolation == "sandbox" else None,
+    )
     with linked(link) as candidate:
         plugin = ExaminerPlugin(
             lab,
@@ -150,7 +237,7 @@ def _graded(
             "python": platform.python_version(),
             "torch": torch.__version__,
             "diffusers": diffusers.__version__,
-            "isolation": "process",
+            "isolation": setting.isolation,
         },
     }
 
@@ -162,7 +249,7 @@ def _device(wanted: str) -> str:
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise NoDeviceError("There is no CUDA device here; grade with --device cpu.")
+        raise UnavailableError("There is no CUDA device here; grade with --device cpu.")
     return wanted
 
 

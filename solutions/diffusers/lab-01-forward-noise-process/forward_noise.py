@@ -5,8 +5,9 @@ training step t; the noise is sampled, not learned; x_t is what the network is s
 ε, x0 and v is what it is asked for. All of it is a construction for training. At inference there is
 no clean sample to start from, so nothing in this file is a generator.
 
-Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas, ᾱ = alphas_cumprod,
-x0 = original (clean), ε = noise, x_t = the noisy sample, σ = noise level in flow matching.
+Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas,
+ᾱ = alphas_cumprod, x0 = original (clean), ε = noise, x_t = the noisy sample, σ = the noise level of
+flow matching.
 """
 
 import math
@@ -70,20 +71,6 @@ def alphas_cumprod(betas: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-def _weights(timesteps: Tensor, alphas_cumprod: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """1.3 · A helper you may use or delete: (√ᾱ_t, √(1 − ᾱ_t)), each shaped (B, 1, …, 1).
-
-    timesteps: (B,) int64. alphas_cumprod: (T,). As many axes as `like` has, so that each sample of
-    the batch is multiplied by its own two numbers. Still in the table's dtype.
-    """
-    ### BEGIN SOLUTION
-    if timesteps.min() < 0 or timesteps.max() >= len(alphas_cumprod):
-        raise ValueError(f"timesteps must lie between 0 and {len(alphas_cumprod) - 1}")
-    share = alphas_cumprod[timesteps].reshape(-1, *[1] * (like.ndim - 1))
-    return share.sqrt(), (1 - share).sqrt()
-    ### END SOLUTION
-
-
 def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
     """1.3 · The noisy sample of step t, in one jump: x_t = √ᾱ_t·x0 + √(1 − ᾱ_t)·ε.
 
@@ -107,7 +94,10 @@ def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod
     0.03
     """
     ### BEGIN SOLUTION
-    signal, spread = _weights(timesteps, alphas_cumprod, original)
+    if timesteps.min() < 0 or timesteps.max() >= len(alphas_cumprod):
+        raise ValueError(f"timesteps must lie between 0 and {len(alphas_cumprod) - 1}")
+    share = alphas_cumprod[timesteps].reshape(-1, *[1] * (original.ndim - 1))
+    signal, spread = share.sqrt(), (1 - share).sqrt()
     return (signal * original + spread * noise).to(original.dtype)
     ### END SOLUTION
 
@@ -127,7 +117,8 @@ def velocity(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod:
     [-5.2, -7.4]
     """
     ### BEGIN SOLUTION
-    signal, spread = _weights(timesteps, alphas_cumprod, original)
+    share = alphas_cumprod[timesteps].reshape(-1, *[1] * (original.ndim - 1))
+    signal, spread = share.sqrt(), (1 - share).sqrt()
     return (signal * noise - spread * original).to(original.dtype)
     ### END SOLUTION
 

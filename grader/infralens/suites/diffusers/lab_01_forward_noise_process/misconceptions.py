@@ -1,4 +1,4 @@
-"""Lab 01: wrong answers that people really give, each the shortest wrong code beside its sentence."""
+"""Lab 01: wrong answers that people really give, the shortest code beside its sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from torch import Tensor
 
 PROCESS = "handbook/process.md"
 OBJECTIVE = "handbook/objective.md"
-SCHEDULE = f"{PROCESS}#the-forward-process"
 FORWARD = f"{PROCESS}#the-forward-process"
 HALF = f"{OBJECTIVE}#the-pair-in-half-precision"
 V = f"{OBJECTIVE}#v-prediction"
@@ -63,42 +62,42 @@ def alphas(table: Tensor) -> Tensor:
     return torch.cat([table[:1], table[1:] / table[:-1]])
 
 
-@misconception("1.1", "linear-for-scaled-linear", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "linear-for-scaled-linear", replaces="betas", reads=FORWARD)
 def plain_linear(name: str, total: int, start: float, end: float) -> Tensor:
-    """scaled_linear was answered with evenly spaced betas. It spaces their roots evenly, and squares
+    """scaled_linear was answered with evenly spaced betas. It spaces their roots evenly and squares
     them. (What Stable Diffusion's own code calls "linear" is diffusers' scaled_linear.)"""
     return scheduled("linear" if name == "scaled_linear" else name, total, start, end)
 
 
-@misconception("1.1", "scaled-for-every-linear", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "scaled-for-every-linear", replaces="betas", reads=FORWARD)
 def scaled_always(name: str, total: int, start: float, end: float) -> Tensor:
     """linear was answered with evenly spaced roots. That is scaled_linear; linear spaces the betas
     themselves."""
     return scheduled("scaled_linear" if name == "linear" else name, total, start, end)
 
 
-@misconception("1.1", "roots-not-squared", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "roots-not-squared", replaces="betas", reads=FORWARD)
 def still_roots(name: str, total: int, start: float, end: float) -> Tensor:
     """The evenly spaced roots were returned as they are. Square them: a beta is a variance."""
     made = scheduled(name, total, start, end)
     return made.sqrt() if name == "scaled_linear" else made
 
 
-@misconception("1.1", "cosine-not-capped", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "cosine-not-capped", replaces="betas", reads=FORWARD)
 def uncapped(name: str, total: int, start: float, end: float) -> Tensor:
     """The last beta of the cosine schedule is 1, which leaves exactly nothing and is divided by
     later on. The schedule caps every beta at 0.999."""
     return lost(total, cap=1) if "cos" in name else scheduled(name, total, start, end)
 
 
-@misconception("1.1", "cosine-without-offset", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "cosine-without-offset", replaces="betas", reads=FORWARD)
 def no_offset(name: str, total: int, start: float, end: float) -> Tensor:
     """The offset 0.008 is missing from the cosine. It keeps the first betas from being too small to
     be noticed."""
     return lost(total, offset=0) if "cos" in name else scheduled(name, total, start, end)
 
 
-@misconception("1.1", "signal-for-betas", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "signal-for-betas", replaces="betas", reads=FORWARD)
 def whole_loss(name: str, total: int, start: float, end: float) -> Tensor:
     """1 − f was returned for the cosine: all that is lost so far. A beta is what one step loses of
     what was left, 1 − f(next) / f(now)."""
@@ -106,7 +105,7 @@ def whole_loss(name: str, total: int, start: float, end: float) -> Tensor:
     return gone.clamp(max=0.999) if "cos" in name else scheduled(name, total, start, end)
 
 
-@misconception("1.1", "unknown-schedule-accepted", replaces="betas", reads=SCHEDULE)
+@misconception("1.1", "unknown-schedule-accepted", replaces="betas", reads=FORWARD)
 def any_name(name: str, total: int, start: float, end: float) -> Tensor:
     """An unknown name was answered with some schedule. A misspelt name must not train a model:
     raise a ValueError."""
@@ -141,6 +140,15 @@ def one_late(betas: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(betas[:1]), (1 - betas[:-1]).cumprod(0)])
 
 
+@misconception("1.3", "cast-before-subtracting", replaces="add_noise", reads=HALF)
+def cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
+    """ᾱ was cast to half precision before 1 − ᾱ was taken, as the library does. Near 1 half
+    precision is coarse: ᾱ becomes 1 and the noise vanishes. Work out both factors in float32, then
+    cast."""
+    a = share(t, table, x).to(x.dtype)
+    return a.sqrt() * x + (1 - a).sqrt() * noise
+
+
 @misconception("1.3", "noise-level-on-the-wrong-axis", replaces="add_noise", reads=FORWARD)
 def wrong_axis(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
     """The (B,) factors met the samples' last axis. Broadcasting lines up axes from the right: give
@@ -160,8 +168,8 @@ def images_only(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
 
 @misconception("1.3", "alpha-of-one-step", replaces="add_noise", reads=FORWARD)
 def one_step_alpha(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """α_t of a single step was used. After t steps the share of signal is ᾱ_t, the product of all of
-    them, and that is what alphas_cumprod[t] already is."""
+    """α_t of a single step was used. After t steps the share of signal is ᾱ_t, the product of all
+    of them, and that is what alphas_cumprod[t] already is."""
     a = share(t, alphas(table), x)
     return (a.sqrt() * x + (1 - a).sqrt() * noise).to(x.dtype)
 
@@ -197,7 +205,7 @@ def rest_of_root(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
 
 @misconception("1.3", "signal-and-noise-exchanged", replaces="add_noise", reads=FORWARD)
 def exchanged(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """Signal and noise have each other's factor. ᾱ is near 1 at t = 0, where the sample is clean."""
+    """Signal and noise have each other's factor. ᾱ is near 1 at t = 0, where x_t is clean."""
     a = share(t, table, x)
     return (a.sqrt() * noise + (1 - a).sqrt() * x).to(x.dtype)
 
@@ -212,15 +220,15 @@ def from_one(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
 
 @misconception("1.3", "one-level-for-the-batch", replaces="add_noise", reads=FORWARD)
 def first_level(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """Every sample got the first sample's noise level. In training each one has its own timestep."""
+    """Every sample got the first sample's noise level. In training each has its own timestep."""
     a = table[inside(t, table)][0]
     return (a.sqrt() * x + (1 - a).sqrt() * noise).to(x.dtype)
 
 
 @misconception("1.3", "result-left-in-float32", replaces="add_noise", reads=HALF)
 def promoted(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """The float32 factors made the result float32. Cast it to the dtype of the original: the network
-    expects that one."""
+    """The float32 factors made the result float32. Cast it to the dtype of the original: the
+    network expects that one."""
     a = share(t, table, x)
     return a.sqrt() * x + (1 - a).sqrt() * noise
 
@@ -233,12 +241,12 @@ def wraps(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
     return (a.sqrt() * x + (1 - a).sqrt() * noise).to(x.dtype)
 
 
-@misconception("1.3", "cast-before-subtracting", replaces="add_noise", reads=HALF)
-def cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """ᾱ was cast to half precision before 1 − ᾱ was taken, as the library does. Near 1 half precision
-    is coarse: ᾱ becomes 1 and the noise vanishes. Work out both factors in float32, cast after."""
+@misconception("1.4", "velocity-cast-before-subtracting", replaces="velocity", reads=HALF)
+def v_cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
+    """ᾱ was cast to half precision before 1 − ᾱ was taken, as the library does. Near 1 it is
+    rounded to 1, and the data's part of v vanishes. Work out both factors in float32, then cast."""
     a = share(t, table, x).to(x.dtype)
-    return a.sqrt() * x + (1 - a).sqrt() * noise
+    return a.sqrt() * noise - (1 - a).sqrt() * x
 
 
 @misconception("1.4", "velocity-on-the-wrong-axis", replaces="velocity", reads=FORWARD)
@@ -257,8 +265,8 @@ def v_images_only(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
 
 @misconception("1.4", "velocity-roles-exchanged", replaces="velocity", reads=V)
 def v_roles(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """Data and noise have each other's place. v is √ᾱ times the noise minus √(1 − ᾱ) times the data:
-    near t = 0 it looks like the noise."""
+    """Data and noise have each other's place. v is √ᾱ times the noise minus √(1 − ᾱ) times the
+    data: near t = 0 it looks like the noise."""
     a = share(t, table, x)
     return (a.sqrt() * x - (1 - a).sqrt() * noise).to(x.dtype)
 
@@ -298,14 +306,6 @@ def v_promoted(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
     return a.sqrt() * noise - (1 - a).sqrt() * x
 
 
-@misconception("1.4", "velocity-cast-before-subtracting", replaces="velocity", reads=HALF)
-def v_cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
-    """ᾱ was cast to half precision before 1 − ᾱ was taken, as the library does. Near 1 it is rounded
-    to 1, and the data's part of v vanishes. Work out both factors in float32, cast after."""
-    a = share(t, table, x).to(x.dtype)
-    return a.sqrt() * noise - (1 - a).sqrt() * x
-
-
 @misconception("1.5", "ratio-of-deviations", replaces="snr", reads=RATIO)
 def of_deviations(t: Tensor, table: Tensor) -> Tensor:
     """This is the ratio of the two factors, √ᾱ / √(1 − ᾱ). The signal-to-noise ratio compares their
@@ -315,7 +315,7 @@ def of_deviations(t: Tensor, table: Tensor) -> Tensor:
 
 @misconception("1.5", "noise-to-signal", replaces="snr", reads=RATIO)
 def upside_down(t: Tensor, table: Tensor) -> Tensor:
-    """The fraction is upside down: this is σ², noise over signal. A clean sample has a high ratio."""
+    """The fraction is upside down: this is σ², noise over signal. Clean samples have a high SNR."""
     return (1 - table[t]) / table[t]
 
 
@@ -368,8 +368,8 @@ def shifted_only(betas: Tensor) -> Tensor:
 
 @misconception("1.6", "last-beta-forced", replaces="zero_terminal_snr", reads=ZERO)
 def last_forced(betas: Tensor) -> Tensor:
-    """Only the last beta was set to 1. Then one step drops from a little signal to none; the rescaling
-    spreads the change over the whole schedule."""
+    """Only the last beta was set to 1. Then one step drops from a little signal to none; the
+    rescaling spreads the change over the whole schedule."""
     return torch.cat([betas[:-1], torch.ones_like(betas[-1:])])
 
 
@@ -410,8 +410,8 @@ def flow_exchanged(x: Tensor, noise: Tensor, sigmas: Tensor) -> Tensor:
 
 @misconception("1.7", "flow-with-roots", replaces="flow_noise", reads=FLOW)
 def flow_roots(x: Tensor, noise: Tensor, sigmas: Tensor) -> Tensor:
-    """The weights are roots, as on the diffusion path. Flow matching is a straight line: 1 − σ and σ
-    themselves."""
+    """The weights are roots, as on the diffusion path. Flow matching is a straight line: 1 − σ and
+    σ themselves."""
     s = beside(sigmas, x)
     return ((1 - s).sqrt() * x + s.sqrt() * noise).to(x.dtype)
 
@@ -445,6 +445,16 @@ def target(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: str) -> Ten
     a = beside(table[t], x)
     v = (a.sqrt() * noise - (1 - a).sqrt() * x).to(x.dtype)
     return {"epsilon": noise, "sample": x, "v_prediction": v}[name]
+
+
+@misconception("1.8", "v-target-cast-before-subtracting", replaces="training_target", reads=HALF)
+def v_target_cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: str) -> Tensor:
+    """ᾱ was cast to half precision before 1 − ᾱ was taken. Near 1 it is rounded to 1, and the
+    data's part of v vanishes. Work out both factors in float32, cast after."""
+    if name != "v_prediction":
+        return target(x, noise, t, table, name)
+    a = beside(table[t], x).to(x.dtype)
+    return a.sqrt() * noise - (1 - a).sqrt() * x
 
 
 @misconception("1.8", "noise-whatever-is-asked", replaces="training_target", reads=TARGETS)
@@ -486,8 +496,8 @@ def noise_unscaled(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: str
 
 @misconception("1.8", "v-target-roles-exchanged", replaces="training_target", reads=V)
 def v_target_roles(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: str) -> Tensor:
-    """Data and noise have each other's place in v. It is √ᾱ times the noise minus √(1 − ᾱ) times the
-    data."""
+    """Data and noise have each other's place in v. It is √ᾱ times the noise minus √(1 − ᾱ) times
+    the data."""
     if name != "v_prediction":
         return target(x, noise, t, table, name)
     return target(noise, x, t, table, name)
@@ -498,16 +508,6 @@ def v_target_negated(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: s
     """v has the wrong sign: plus √ᾱ·ε, minus √(1 − ᾱ)·x0."""
     right = target(x, noise, t, table, name)
     return -right if name == "v_prediction" else right
-
-
-@misconception("1.8", "v-target-cast-before-subtracting", replaces="training_target", reads=HALF)
-def v_target_cast_first(x: Tensor, noise: Tensor, t: Tensor, table: Tensor, name: str) -> Tensor:
-    """ᾱ was cast to half precision before 1 − ᾱ was taken. Near 1 it is rounded to 1, and the data's
-    part of v vanishes. Work out both factors in float32, cast after."""
-    if name != "v_prediction":
-        return target(x, noise, t, table, name)
-    a = beside(table[t], x).to(x.dtype)
-    return a.sqrt() * noise - (1 - a).sqrt() * x
 
 
 @misconception("1.8", "unknown-prediction-accepted", replaces="training_target", reads=TARGETS)

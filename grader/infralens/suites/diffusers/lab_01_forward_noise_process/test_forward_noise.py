@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,7 +54,8 @@ def draw_faint_table(draw: Draw) -> Tensor:
         beta_end=draw.uniform(0.01, 0.015),
         beta_schedule="scaled_linear",
     )
-    return faint.alphas_cumprod.to(draw.device)
+    table: Tensor = faint.alphas_cumprod
+    return table.to(draw.device)
 
 
 def weights(timesteps: Tensor, table: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,9 +135,14 @@ def test_the_kept_shares_multiply(candidate: Any, draw: Draw) -> None:
     """alphas_cumprod is DDPMScheduler's for any betas."""
     betas = draw.tensor(draw.integer(100, 300), low=0.001, high=0.03)
     answer = candidate.alphas_cumprod(betas)
+
+    def library() -> Tensor:
+        table: Tensor = DDPMScheduler(len(betas), trained_betas=betas.tolist()).alphas_cumprod
+        return table.to(draw.device)
+
     assert_matches(
         answer,
-        library=lambda: DDPMScheduler(len(betas), trained_betas=betas.tolist()).alphas_cumprod,
+        library=library,
         truth=lambda: (1 - betas.double()).cumprod(0),
         what="alphas_cumprod",
     )
@@ -168,7 +175,7 @@ def test_a_timestep_outside_the_table_is_refused(candidate: Any, draw: Draw) -> 
         timesteps = draw_timesteps(draw, total, 4)
         timesteps[draw.integer(0, 3)] = outside
         assert_raises(
-            lambda timesteps=timesteps: candidate.add_noise(original, noise, timesteps, table),
+            partial(candidate.add_noise, original, noise, timesteps, table),
             "ValueError",
             what=f"timestep {outside} in a table of {total}",
         )
@@ -272,8 +279,8 @@ def test_the_ratio_is_that_of_min_snr_training(candidate: Any, draw: Draw, end: 
     total = len(table)
     moments = range(total // 10) if end == "clean" else range(total // 2, total)
     timesteps = torch.tensor(draw.sample(moments, count), device=draw.device)
-    compute_snr = library_function("training_utils.py", "compute_snr")
     answer = candidate.snr(timesteps, table)
+    compute_snr = library_function("training_utils.py", "compute_snr")
     share = table[timesteps].double()
     assert_matches(
         answer,
@@ -312,7 +319,7 @@ def test_the_last_step_leaves_no_signal(candidate: Any, draw: Draw) -> None:
 @todo("1.7")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_flow_path_is_a_straight_line(candidate: Any, draw: Draw, shape: str) -> None:
-    """x at sigma is FlowMatchEulerDiscreteScheduler.scale_noise's, for images, vectors and video."""
+    """x is FlowMatchEulerDiscreteScheduler.scale_noise's, for images, vectors and video."""
     size, total = SHAPES[shape], draw.integer(500, 990)
     library = FlowMatchEulerDiscreteScheduler(total, shift=draw.uniform(1.5, 4))
     places = draw_timesteps(draw, total, size[0]).cpu()

@@ -1,4 +1,4 @@
-"""Lab 02: wrong answers that people really give, each the shortest wrong code beside its sentence."""
+"""Lab 02: wrong answers that people really give, the shortest wrong code beside its sentence."""
 
 from __future__ import annotations
 
@@ -215,7 +215,8 @@ def sigma_one_level(
 def sigma_no_ratio(
     y: Tensor, x: Tensor, a: Tensor, p: Tensor, kind: str, eta: float, z: Tensor | None
 ) -> Tensor:
-    """σ² was taken as η²·(1−ᾱ/ᾱ_prev), the β of the step. The factor (1−ᾱ_prev)/(1−ᾱ) is missing."""
+    """σ² was taken as η²·(1−ᾱ/ᾱ_prev), the β of the step. The factor (1−ᾱ_prev)/(1−ᾱ) is
+    missing."""
     sigma = eta * (1 - a / p) ** 0.5
     return mixed(clean_of(y, x, a, kind), noise_of(y, x, a, kind), p, sigma, z)
 
@@ -260,8 +261,8 @@ def noise_on_top(
 def deviations_subtracted(
     y: Tensor, x: Tensor, a: Tensor, p: Tensor, kind: str, eta: float, z: Tensor | None
 ) -> Tensor:
-    """The weight of the old noise was taken as √(1−ᾱ_prev) − σ. Standard deviations do not subtract;
-    variances do: √(1−ᾱ_prev−σ²)."""
+    """The weight of the old noise was taken as √(1−ᾱ_prev) − σ. Standard deviations do not
+    subtract; variances do: √(1−ᾱ_prev−σ²)."""
     sigma = eta * exchanged(a, p) ** 0.5
     step = p**0.5 * clean_of(y, x, a, kind)
     step = step + ((1 - p) ** 0.5 - sigma) * noise_of(y, x, a, kind)
@@ -408,6 +409,17 @@ def always_small(
     return plain(y, x, t, s, table, kind, "fixed_small", z)
 
 
+@misconception("2.4", "noise-while-t-is-positive", replaces="ddpm_step", reads=REVERSE)
+def noise_by_t(
+    y: Tensor, x: Tensor, t: int, s: int, table: Tensor, kind: str, variance: str, z: Tensor
+) -> Tensor:
+    """Noise was added because t is above 0. The last step of a run can start anywhere; what makes
+    it the last is prev_t −1. (DDPMScheduler asks for t too, and leaves noise on such a sample.)"""
+    a, p = table[t], level(table, s)
+    mean = mean_of(clean_of(y, x, a, kind), x, a, p, 1 - a / p)
+    return mean + spread(a, p, 1 - a / p, variance) * z if t > 0 else mean
+
+
 @misconception("2.4", "noise-at-the-end", replaces="ddpm_step", reads=REVERSE)
 def noise_at_the_end(
     y: Tensor, x: Tensor, t: int, s: int, table: Tensor, kind: str, variance: str, z: Tensor
@@ -415,18 +427,8 @@ def noise_at_the_end(
     """The last step adds noise too, and nothing comes after it to take it away. With prev_t −1 the
     result is the mean."""
     a, p = table[t], level(table, s)
-    return plain(y, x, t, s, table, kind, variance, z) + spread(a, p, 1 - a / p, variance) * (
-        z if s < 0 else 0
-    )
-
-
-@misconception("2.4", "noise-while-t-is-positive", replaces="ddpm_step", reads=REVERSE)
-def noise_by_t(
-    y: Tensor, x: Tensor, t: int, s: int, table: Tensor, kind: str, variance: str, z: Tensor
-) -> Tensor:
-    """Noise was added because t is above 0. The last step of a run can start anywhere; what makes it
-    the last is prev_t −1. (DDPMScheduler asks for t too, and leaves noise on such an image.)"""
-    return (noise_at_the_end if t > 0 else plain)(y, x, t, s, table, kind, variance, z)
+    mean = mean_of(clean_of(y, x, a, kind), x, a, p, 1 - a / p)
+    return mean + spread(a, p, 1 - a / p, variance) * z
 
 
 @misconception("2.4", "negative-index-wraps", replaces="ddpm_step", reads=LAST_STEP)
@@ -503,6 +505,12 @@ def mean_swapped(
 # 2.5
 
 
+@misconception("2.5", "only-minus-one-is-the-end", replaces="previous_alpha_bar", reads=LAST_STEP)
+def only_minus_one(table: Tensor, s: int, to_one: bool) -> Tensor:
+    """Only −1 was taken for the end. t minus a stride can be any negative number."""
+    return table[s] if s != -1 else (torch.tensor(1.0) if to_one else table[0])
+
+
 @misconception("2.5", "negative-index-wraps", replaces="previous_alpha_bar", reads=LAST_STEP)
 def wraps(table: Tensor, s: int, to_one: bool) -> Tensor:
     """A negative prev_t was used as an index. Python then counts from the end of the table, where
@@ -529,12 +537,6 @@ def zero_is_the_end(table: Tensor, s: int, to_one: bool) -> Tensor:
     """Timestep 0 was taken for the end. It is a level of the table like the others; only negative
     ones lie before the schedule."""
     return table[s] if s > 0 else (torch.tensor(1.0) if to_one else table[0])
-
-
-@misconception("2.5", "only-minus-one-is-the-end", replaces="previous_alpha_bar", reads=LAST_STEP)
-def only_minus_one(table: Tensor, s: int, to_one: bool) -> Tensor:
-    """Only −1 was taken for the end. t minus a stride can be any negative number."""
-    return table[s] if s != -1 else (torch.tensor(1.0) if to_one else table[0])
 
 
 # 2.6
@@ -592,8 +594,8 @@ def for_the_batch(x0: Tensor, ratio: float, most: float) -> Tensor:
 
 @misconception("2.6", "bound-a-channel", replaces="dynamic_threshold", reads=CLIPPING)
 def for_each_channel(x0: Tensor, ratio: float, most: float) -> Tensor:
-    """Each channel got its own bound, which shifts the colours. The quantile is over all values of a
-    sample."""
+    """Each channel got its own bound, which shifts the colours. The quantile is over all values of
+    a sample."""
     return bounded(x0, bounds(x0, ratio, 2).clip(1, most))
 
 
@@ -640,8 +642,8 @@ def along_the_width(x0: Tensor, ratio: float, most: float) -> Tensor:
 
 @misconception("2.6", "quantile-in-half", replaces="dynamic_threshold", reads=CLIPPING)
 def in_half(x0: Tensor, ratio: float, most: float) -> Tensor:
-    """The quantile of a half precision tensor was asked for, which torch refuses. Compute in float32
-    and return x0's dtype."""
+    """The quantile of a half precision tensor was asked for, which torch refuses. Compute in
+    float32 and return x0's dtype."""
     s = torch.quantile(x0.abs().flatten(1), ratio, dim=1).clip(1, most)
     return bounded(x0, s.reshape(-1, *[1] * (x0.ndim - 1)))
 
@@ -661,6 +663,14 @@ def fixed(table: Tensor, t: int, s: int) -> tuple[Tensor, Tensor]:
     return beta * (1 - table[s]) / (1 - table[t]), beta
 
 
+@misconception("2.7", "noise-not-cut-off", replaces="learned_variance", reads=LEARNED)
+def not_cut(y: Tensor, t: int, s: int, table: Tensor) -> tuple[Tensor, Tensor]:
+    """All 2C channels were returned as the noise. Only the first C are; a step with the rest in it
+    does not fit the sample."""
+    small, large = fixed(table, t, s)
+    return y, small * (large / small) ** ((y.chunk(2, 1)[1] + 1) / 2)
+
+
 @misconception("2.7", "halves-swapped", replaces="learned_variance", reads=LEARNED)
 def halves_swapped(y: Tensor, t: int, s: int, table: Tensor) -> tuple[Tensor, Tensor]:
     """The halves are swapped. The noise comes first, as in a network without learned variance."""
@@ -671,7 +681,8 @@ def halves_swapped(y: Tensor, t: int, s: int, table: Tensor) -> tuple[Tensor, Te
 
 @misconception("2.7", "channels-interleaved", replaces="learned_variance", reads=LEARNED)
 def interleaved(y: Tensor, t: int, s: int, table: Tensor) -> tuple[Tensor, Tensor]:
-    """Every other channel was taken. The first C channels are the noise, the last C the variance."""
+    """Every other channel was taken. The first C channels are the noise, the last C the
+    variance."""
     small, large = fixed(table, t, s)
     return y[:, ::2], small * (large / small) ** ((y[:, 1::2] + 1) / 2)
 

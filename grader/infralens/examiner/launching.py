@@ -1,0 +1,234 @@
+"""Starting candidate processes: one by one, or forked from a template that has torch loaded.
+
+Importing torch takes two seconds of processor time. Where many submissions are graded in a row, a
+template process imports it once and each candidate is a fork of it: its own session, folder and
+pipes, nothing shared but what torch looked like when it had just been imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, BinaryIO, Protocol, cast
+
+from infralens.examiner import sandbox
+
+CANDIDATE = (sys.executable, "-P", "-m", "infralens.candidate")
+TEMPLATE_SECONDS = 120.0
+CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+class Started(Protocol):
+    """A process that was started, and its three pipes."""
+
+    pid: int
+    requests: BinaryIO
+    answers: BinaryIO
+    printed: BinaryIO
+
+    def poll(self) -> int | None:
+        """How it ended (negative: the signal), or None while it runs."""
+
+    def wait(self, seconds: float) -> int | None:
+        """`poll`, after waiting up to so many seconds for the end."""
+
+    def kill(self) -> None:
+        """Kill this process (not its children) and wait for its end."""
+
+
+class Launcher(Protocol):
+    """Starts candidates."""
+
+    def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
+        """Start one that lives in `folder`."""
+
+    def pids(self) -> frozenset[int]:
+        """Processes of the launcher itself, which live on when candidates are cleared away."""
+
+    def close(self) -> None:
+        """End those."""
+
+
+class _Direct:
+    """A candidate that is our own child."""
+
+    def __init__(
+        self, command: tuple[str, ...], folder: Path, env: Mapping[str, str]
+    ) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(env),
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        self.requests = _pipe(self.process.stdin)
+        self.answers = _pipe(self.process.stdout)
+        self.printed = _pipe(self.process.stderr)
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def wait(self, seconds: float) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(seconds)
+        return None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def _pipe(pipe: IO[bytes] | None) -> BinaryIO:
+    assert isinstance(pipe, io.BufferedIOBase)
+    return cast(BinaryIO, pipe)
+
+
+class DirectLauncher:
+    """Starts each candidate as a fresh interpreter."""
+
+    def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
+        return _Direct(CANDIDATE, folder, environment)
+
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
+    def close(self) -> None:
+        return
+
+
+class SandboxLauncher:
+    """Starts each candidate as a fresh interpreter in a sandbox of its own."""
+
+    def __init__(self, masked: tuple[str, ...], *, cuda: bool) -> None:
+        self.masked, self.cuda = masked, cuda
+        self.masks = sandbox.mask_folder()
+
+    def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
+        command = sandbox.sandboxed(
+            CANDIDATE, environment, masked=self.masked, masks=self.masks, cuda=self.cuda
+        )
+        return _Direct(tuple(command), folder, environment)
+
+    def pids(self) -> frozenset[int]:
+        return frozenset()
+
+    def close(self) -> None:
+        shutil.rmtree(self.masks, ignore_errors=True)
+
+
+class _Forked:
+    """A candidate that is the template's child; the template tells how it ended."""
+
+    def __init__(
+        self, template: TemplateLauncher, pid: int, ends: tuple[int, int, int]
+    ) -> None:
+        self.template, self.pid = template, pid
+        self.requests: BinaryIO = os.fdopen(ends[0], "wb")
+        self.answers: BinaryIO = os.fdopen(ends[1], "rb")
+        self.printed: BinaryIO = os.fdopen(ends[2], "rb")
+
+    def poll(self) -> int | None:
+        return self.template.ending_of(self.pid, 0.0)
+
+    def wait(self, seconds: float) -> int | None:
+        return self.template.ending_of(self.pid, seconds)
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.template.ending_of(self.pid, 2.0)
+
+
+class TemplateLauncher:
+    """Keeps a template process and has it fork candidates. POSIX only."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+        self.endings: dict[int, int] = {}
+        self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.process = subprocess.Popen(
+            [*CANDIDATE, "--template"],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self.environment,
+            start_new_session=True,
+        )
+        theirs.close()
+        self.control = ours
+
+    def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
+        if self.process.poll() is not None:
+            self.close()
+            self._start()
+        request_end, to_requests = os.pipe()
+        from_answers, answer_end = os.pipe()
+        from_printed, printed_end = os.pipe()
+        theirs = (request_end, answer_end, printed_end)
+        order = json.dumps({"folder": str(folder), "environment": dict(environment)})
+        try:
+            socket.send_fds(self.control, [order.encode()], theirs)
+            pid = self._forked()
+        finally:
+            for end in theirs:
+                os.close(end)
+        return _Forked(self, pid, (to_requests, from_answers, from_printed))
+
+    def _forked(self) -> int:
+        deadline = time.monotonic() + TEMPLATE_SECONDS
+        while (said := self._said(deadline - time.monotonic())) is not None:
+            if "forked" in said:
+                return int(said["forked"])
+            self._note(said)
+        raise OSError("the candidates' template did not answer")
+
+    def _note(self, said: dict[str, int]) -> None:
+        if "ended" in said:
+            self.endings[said["ended"]] = said["status"]
+
+    def _said(self, seconds: float) -> dict[str, int] | None:
+        ready, _, _ = select.select([self.control], [], [], max(seconds, 0.0))
+        if not ready:
+            return None
+        try:
+            message = self.control.recv(4096)
+        except OSError:
+            return None
+        said: dict[str, int] | None = json.loads(message) if message else None
+        return said
+
+    def ending_of(self, pid: int, seconds: float) -> int | None:
+        """How the candidate `pid` ended, waiting up to so many seconds for the word of it."""
+        deadline = time.monotonic() + seconds
+        while pid not in self.endings:
+            said = self._said(deadline - time.monotonic())
+            if said is None:
+                break
+            self._note(said)
+        return self.endings.get(pid)
+
+    def pids(self) -> frozenset[int]:
+        return frozenset({self.process.pid})
+
+    def close(self) -> None:
+        self.control.close()
+        self.process.kill()
+        self.process.wait()

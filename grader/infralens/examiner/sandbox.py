@@ -1,0 +1,233 @@
+"""The sandbox around a candidate: bubblewrap, on Linux.
+
+No network; a read-only system; a private, bounded /tmp; PID, IPC and UTS namespaces of its own and,
+for ordinary users, a user namespace. In view are the Python installation, its packages and the few
+files of ours that a candidate runs; not the suites, the solutions, git, home folders or gradebooks.
+What a lab masks is covered by a package whose import raises a sentence.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from infralens.labs import PACKAGE
+
+NOBODY = "65534"
+TMP_BYTES = 64 * 2**20
+INSIDE = Path("/tmp")  # the sandbox's own, a tmpfs of bounded size
+LIBRARY = Path("/infralens")
+OURS = ("__init__.py", "wire.py", "candidate")
+SYSTEM = (
+    "/usr",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+)
+MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+PROBE_SECONDS = 20
+MASK = '''"""Masked in this lab."""
+raise ImportError(
+    "{name} cannot be imported in this lab: it holds the answer. "
+    "Write the function with torch alone."
+)
+'''
+
+
+@lru_cache
+def unavailable() -> str | None:
+    """Why there is no sandbox here, in a few words; None when there is one."""
+    if sys.platform != "linux":
+        return "bubblewrap is for Linux"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (bwrap) is not installed"
+    if _is_root() and shutil.which("setpriv") is None:
+        return "setpriv (util-linux) is not installed"
+    command = [*_walls(), *_system(), "--", *_unprivileged(), "/usr/bin/env", "true"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not start: {error}"
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return f"bubblewrap does not start: {said}"
+    return None
+
+
+def sandboxed(
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    masked: Sequence[str] = (),
+    masks: Path,
+    cuda: bool = False,
+) -> list[str]:
+    """The command that runs `program` (seen from inside) in a sandbox.
+
+    `masks` is an existing folder outside, in which the covers of masked packages are made.
+    """
+    command = [*_walls(), *_system()]
+    for folder in _python_folders():
+        command += _bound(folder)
+    for folder in (LIBRARY, LIBRARY / "infralens"):
+        command += ["--perms", "0755", "--dir", str(folder)]
+    for name in OURS:
+        source = PACKAGE / name
+        command += ["--ro-bind", str(source), str(LIBRARY / "infralens" / name)]
+    installed = [
+        path / "infralens" for path in _site_folders() if (path / "infralens").is_dir()
+    ]
+    for path in installed:
+        command += ["--tmpfs", str(path)]  # a wheel's suites and stubs
+    for name in masked:
+        command += _covered(name, masks)
+    if cuda:
+        for path in sorted(Path("/dev").glob("nvidia*")):
+            command += ["--dev-bind", str(path), str(path)]
+    command += ["--chdir", str(INSIDE), "--clearenv"]
+    inside = {
+        **environment,
+        "HOME": str(INSIDE),
+        "TMPDIR": str(INSIDE),
+        "TEMP": str(INSIDE),
+    }
+    for name, value in {**inside, "PYTHONPATH": str(LIBRARY)}.items():
+        command += ["--setenv", name, value]
+    return [
+        *command,
+        "--remount-ro",
+        "/dev",
+        "--remount-ro",
+        "/",
+        "--",
+        *_unprivileged(),
+        *program,
+    ]
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def _walls() -> list[str]:
+    """Namespaces and privileges. As root a user namespace would make RLIMIT_NPROC void."""
+    walls = [
+        "bwrap",
+        "--die-with-parent",
+        "--new-session",
+        "--unshare-pid",
+        "--unshare-ipc",
+    ]
+    walls += [
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--cap-drop",
+        "ALL",
+    ]
+    if _is_root():
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            walls += ["--cap-add", capability]
+        return walls
+    return [
+        *walls,
+        "--unshare-user",
+        "--uid",
+        NOBODY,
+        "--gid",
+        NOBODY,
+        "--disable-userns",
+    ]
+
+
+def _unprivileged() -> list[str]:
+    """As root, give every privilege up before anything of the submission runs."""
+    if not _is_root():
+        return []
+    identity = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
+    return [
+        "setpriv",
+        *identity,
+        "--bounding-set",
+        "-all",
+        "--inh-caps",
+        "-all",
+        "--no-new-privs",
+    ]
+
+
+def _system() -> list[str]:
+    command: list[str] = []
+    for path in SYSTEM:
+        command += ["--ro-bind-try", path, path]
+    for path in MERGED:
+        if Path(path).is_symlink():
+            command += ["--symlink", str(Path(path).readlink()), path]
+        elif Path(path).is_dir():
+            command += ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for path in ("/dev/shm", str(INSIDE)):  # the sandbox's own
+        command += ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", path]
+    return command
+
+
+def _python_folders() -> list[Path]:
+    """The interpreter's own folders: the base installation and the environment."""
+    folders = {Path(sys.base_prefix).resolve(), Path(sys.prefix).resolve()}
+    folders |= {
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(sys.executable).resolve().parent,
+    }
+    folders |= {folder.resolve() for folder in _site_folders()}
+    outside = [folder for folder in folders if not folder.is_relative_to("/usr")]
+    return sorted(
+        folder
+        for folder in outside
+        if not any(o in folder.parents for o in outside if o != folder)
+    )
+
+
+def _site_folders() -> list[Path]:
+    """Where packages lie: the folders that hold torch, diffusers and our other needs."""
+    return sorted(
+        {Path(path) for path in sys.path if path.endswith(("-packages",)) and path}
+    )
+
+
+def _bound(folder: Path) -> list[str]:
+    """A read-only bind whose parents can be passed through by nobody."""
+    command: list[str] = []
+    for parent in reversed(folder.parents):
+        if parent != Path("/"):
+            command += ["--perms", "0755", "--dir", str(parent)]
+    return [*command, "--ro-bind", str(folder), str(folder)]
+
+
+def _covered(name: str, masks: Path) -> list[str]:
+    top, *rest = name.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or not spec.submodule_search_locations:
+        return []
+    target = Path(next(iter(spec.submodule_search_locations)), *rest)
+    cover = masks / name
+    cover.mkdir(mode=0o755, exist_ok=True)
+    (cover / "__init__.py").write_text(MASK.format(name=name), encoding="utf-8")
+    return ["--ro-bind", str(cover), str(target)] if target.is_dir() else []
+
+
+def mask_folder() -> Path:
+    """A folder for the covers of masked packages; readable from inside."""
+    folder = Path(tempfile.mkdtemp(prefix="infralens-masks-"))
+    folder.chmod(0o755)
+    return folder

@@ -1,0 +1,57 @@
+"""The README tells the truth: transcripts are what the command prints, tables what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from infralens.labs import Lab
+from variants import LABS, wrong_of
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TRANSCRIPT = re.compile(r"^```text\n\$ infralens (grade lab-03 --seed 3)\n\n(.*?)^```", re.M | re.S)
+SECONDS = re.compile(r"cpu · [\d.]+ s")
+LAB_03 = next(lab for lab in LABS if lab.id == "diffusers/lab-03")
+
+
+def plain(text: str) -> list[str]:
+    """The lines of a transcript without what differs from run to run."""
+    return [line.rstrip() for line in SECONDS.sub("cpu · ? s", text).strip("\n").splitlines()]
+
+
+@pytest.mark.parametrize(("number", "wrong"), [(0, "scaled-by-sigma"), (1, None)])
+def test_a_transcript_is_what_the_command_prints(
+    number: int, wrong: str | None, tmp_path: Path
+) -> None:
+    assert LAB_03.solution is not None
+    text = LAB_03.solution.read_text(encoding="utf-8")
+    for entry in wrong_of(LAB_03):
+        if entry["name"] == wrong:
+            text = text.replace(entry["replace"], entry["by"])
+    workspace = tmp_path / LAB_03.track / LAB_03.folder
+    workspace.mkdir(parents=True)
+    (tmp_path / ".infralens").mkdir()
+    (workspace / LAB_03.file).write_text(text, encoding="utf-8")
+    command, shown = TRANSCRIPT.findall(README)[number]
+    done = subprocess.run(
+        [sys.executable, "-m", "infralens.cli", *command.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "88", "PYTHONIOENCODING": "utf-8"},
+        check=False,
+    )
+    assert done.returncode == (1 if wrong else 0), done.stderr
+    assert plain(done.stdout) == plain(shown)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_the_readme_lists_the_lab_with_its_points(lab: Lab) -> None:
+    page = f"exercises/{lab.track}/{lab.folder}/README.md"
+    row = next((line for line in README.splitlines() if page in line), "")
+    assert row.rstrip(" |").endswith(f"| {lab.max_score}"), page
