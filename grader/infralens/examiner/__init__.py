@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         state_of,
     )
     from infralens.examiner.comparison import (
+        assert_agrees,
         assert_equals,
         assert_matches,
         assert_matches_formula,
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from infralens.examiner.drawing import Draw
     from infralens.examiner.misconceptions import misconception
     from infralens.examiner.plugin import todo
+    from infralens.examiner.recording import Recorded, assert_calls, recorded
     from infralens.examiner.references import library_function
 
 _HOMES = {
     "candidates": ("fetch", "keep", "remote", "requires_grad", "set_state", "state_of"),
     "comparison": (
+        "assert_agrees",
         "assert_equals",
         "assert_matches",
         "assert_matches_formula",
@@ -43,11 +46,15 @@ _HOMES = {
     "drawing": ("Draw",),
     "misconceptions": ("misconception",),
     "plugin": ("todo",),
+    "recording": ("Recorded", "assert_calls", "recorded"),
     "references": ("library_function",),
 }
 
 __all__ = [
     "Draw",
+    "Recorded",
+    "assert_agrees",
+    "assert_calls",
     "assert_equals",
     "assert_matches",
     "assert_matches_formula",
@@ -57,6 +64,7 @@ __all__ = [
     "keep",
     "library_function",
     "misconception",
+    "recorded",
     "remote",
     "requires_grad",
     "set_state",

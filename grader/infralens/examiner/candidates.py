@@ -31,9 +31,7 @@ from infralens.labs import Lab
 class NoAnswerError(Exception):
     """The learner's code gave no answer: it was too slow, crashed, or sent what nobody can read."""
 
-    def __init__(
-        self, message: str, status: Literal["error", "timeout"] = "error"
-    ) -> None:
+    def __init__(self, message: str, status: Literal["error", "timeout"] = "error") -> None:
         super().__init__(message)
         self.status = status
 
@@ -56,9 +54,7 @@ def remote(
 
     An attribute that is itself a RemoteObject or a `wire.Namespace` is lent the same way.
     """
-    return RemoteObject(
-        target, type(target).__name__, tuple(attributes), tuple(methods), []
-    )
+    return RemoteObject(target, type(target).__name__, tuple(attributes), tuple(methods), [])
 
 
 class Link:
@@ -110,9 +106,7 @@ class Link:
             raise self.failure
         if self.deadline is not None and time.monotonic() > self.deadline:
             limit = self.lab.limits.lab_seconds
-            raise NoAnswerError(
-                f"your code has used its {limit:g} seconds for this lab", "timeout"
-            )
+            raise NoAnswerError(f"your code has used its {limit:g} seconds for this lab", "timeout")
         if self.process is not None:
             return
         try:
@@ -149,9 +143,7 @@ class Link:
             self._lose()
             raise NoAnswerError("your code wrote to the grader's channel out of turn")
         call = new_call()
-        process.send(
-            wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend)
-        )
+        process.send(wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend))
         until = time.monotonic() + seconds
         if self.deadline is not None:
             until = min(until, self.deadline)
@@ -172,9 +164,7 @@ class Link:
             raise NoAnswerError("your code sent an answer that nobody can read")
         return reply["value"]
 
-    def _receive(
-        self, kind: str | None, call: str | None, until: float
-    ) -> dict[str, Any]:
+    def _receive(self, kind: str | None, call: str | None, until: float) -> dict[str, Any]:
         process = self.process
         assert process is not None
         try:
@@ -193,23 +183,15 @@ class Link:
             self._lose()
             if verdict:
                 raise NoAnswerError(f"your code {verdict}") from None
-            raise NoAnswerError(
-                f"no answer within {seconds:g} seconds", "timeout"
-            ) from None
+            raise NoAnswerError(f"no answer within {seconds:g} seconds", "timeout") from None
         except wire.ChannelClosedError:
             code, verdict = process.ending(), process.watch.verdict
             self._lose()
             raise NoAnswerError(f"your code {verdict or exit_sentence(code)}") from None
         except (wire.ChannelError, OSError, ValueError) as error:
             self._lose()
-            text = (
-                str(error)
-                if isinstance(error, wire.ChannelError)
-                else "bytes nobody can read"
-            )
-            raise NoAnswerError(
-                f"your code sent {text} over the grader's channel"
-            ) from None
+            text = str(error) if isinstance(error, wire.ChannelError) else "bytes nobody can read"
+            raise NoAnswerError(f"your code sent {text} over the grader's channel") from None
 
     def _lose(self) -> None:
         """Give this process up; the next request starts another."""
@@ -221,17 +203,13 @@ class Link:
     def _lend(self, value: Any) -> wire.Records | None:
         if isinstance(value, Handle):
             if value._link is not self or value._generation != self.generation:
-                raise NoAnswerError(
-                    "an object of yours was lost when your code crashed"
-                )
+                raise NoAnswerError("an object of yours was lost when your code crashed")
             return value._record
         if isinstance(value, RemoteObject):
             number = self._register(value)
             return wire.Remote(number, value.type_name, value.attributes, value.methods)
         if callable(value):
-            return wire.Callback(
-                self._register(value), getattr(value, "__name__", "function")
-            )
+            return wire.Callback(self._register(value), getattr(value, "__name__", "function"))
         return None
 
     def _register(self, value: Any) -> int:

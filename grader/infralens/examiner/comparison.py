@@ -23,6 +23,7 @@ TOLERANCE_FACTOR = 16  # times the library's own error
 TOLERANCE_ULPS = 8  # of the tensor's largest value: room where the library happens to be exact
 AGREEMENT_ULPS = 64  # how far the library may be from the truth before something of ours is wrong
 HALF_AGREEMENT_ULPS = 8  # the same in half precision, where few operations are rounded
+RUN_SHARE = 1e-5  # of the largest value, over a whole run; the nearest mistake is at 2e-2
 NO_ANSWER = object()  # where there is no value that a misconception could share
 
 
@@ -106,6 +107,22 @@ def assert_matches_formula(
     _judge(
         answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what
     )
+
+
+def assert_agrees(
+    answer: Any, *, library: Callable[[], Any], what: str, share: float = RUN_SHARE
+) -> None:
+    """The answer of a whole run agrees with the library's to a share of its largest value.
+
+    For runs of several steps through a network, where no formula in float64 stands beside and every
+    order of operations grows its own rounding.
+    """
+    if not current_trial().compare(answer, "library"):
+        return
+    expected = live(library)
+    exact = _float64(expected)
+    scale = float(exact.abs().max()) if exact.numel() else 0.0
+    _judge(answer, expected, exact, share * scale / TOLERANCE_FACTOR, 0.0, what)
 
 
 def assert_property(

@@ -63,9 +63,7 @@ class Launcher(Protocol):
 class _Direct:
     """A candidate that is our own child."""
 
-    def __init__(
-        self, command: tuple[str, ...], folder: Path, env: Mapping[str, str]
-    ) -> None:
+    def __init__(self, command: tuple[str, ...], folder: Path, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -134,9 +132,7 @@ class SandboxLauncher:
 class _Forked:
     """A candidate that is the template's child; the template tells how it ended."""
 
-    def __init__(
-        self, template: TemplateLauncher, pid: int, ends: tuple[int, int, int]
-    ) -> None:
+    def __init__(self, template: TemplateLauncher, pid: int, ends: tuple[int, int, int]) -> None:
         self.template, self.pid = template, pid
         self.requests: BinaryIO = os.fdopen(ends[0], "wb")
         self.answers: BinaryIO = os.fdopen(ends[1], "rb")

@@ -65,9 +65,7 @@ def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
             return
         # Stopped first: a fork bomb otherwise grows between the look and the blow.
         for sign in (
-            (signal.SIGTERM,)
-            if sys.platform == "win32"
-            else (signal.SIGSTOP, signal.SIGKILL)
+            (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL)
         ):
             for victim in victims:
                 with contextlib.suppress(psutil.Error, OSError):
@@ -132,9 +130,7 @@ class CandidateProcess:
 
     def _write(self) -> None:
         pipe = self.process.requests
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # the candidate is gone: reading tells
+        with contextlib.suppress(OSError, ValueError):  # the candidate is gone: reading tells
             while (frame := self.outbox.get()) is not None:
                 pipe.write(frame)
                 pipe.flush()
@@ -200,9 +196,7 @@ class Output:
     def text(self) -> str:
         """What was printed since `start`, once the pipe has been quiet for a moment."""
         deadline = time.monotonic() + 10 * QUIET_SECONDS
-        while (
-            time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS
-        ):
+        while time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS:
             time.sleep(QUIET_SECONDS / 4)
         text = bytes(self.kept).decode("utf-8", "replace")
         left = self.total - len(self.kept)

@@ -84,9 +84,7 @@ def sandboxed(
     for name in OURS:
         source = PACKAGE / name
         command += ["--ro-bind", str(source), str(LIBRARY / "infralens" / name)]
-    installed = [
-        path / "infralens" for path in _site_folders() if (path / "infralens").is_dir()
-    ]
+    installed = [path / "infralens" for path in _site_folders() if (path / "infralens").is_dir()]
     for path in installed:
         command += ["--tmpfs", str(path)]  # a wheel's suites and stubs
     for name in masked:
@@ -192,17 +190,13 @@ def _python_folders() -> list[Path]:
     folders |= {folder.resolve() for folder in _site_folders()}
     outside = [folder for folder in folders if not folder.is_relative_to("/usr")]
     return sorted(
-        folder
-        for folder in outside
-        if not any(o in folder.parents for o in outside if o != folder)
+        folder for folder in outside if not any(o in folder.parents for o in outside if o != folder)
     )
 
 
 def _site_folders() -> list[Path]:
     """Where packages lie: the folders that hold torch, diffusers and our other needs."""
-    return sorted(
-        {Path(path) for path in sys.path if path.endswith(("-packages",)) and path}
-    )
+    return sorted({Path(path) for path in sys.path if path.endswith(("-packages",)) and path})
 
 
 def _bound(folder: Path) -> list[str]:

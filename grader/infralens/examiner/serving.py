@@ -36,9 +36,7 @@ from infralens.examiner.sandbox import unavailable
 from infralens.examiner.submission import UnreadableError, read_submission
 from infralens.labs import Lab, Place, read_lab
 
-SANDBOX_PROCESSES = (
-    64  # threads count too; a process level limit would count the user's others
-)
+SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
 
 
 class UnavailableError(Exception):
@@ -58,9 +56,7 @@ def setting_of(request: dict[str, Any]) -> Setting:
     """The setting that a request needs. `auto` is the sandbox where there is one."""
     wanted, reason = request["isolation"], unavailable()
     if wanted == "sandbox" and reason is not None:
-        raise UnavailableError(
-            f"There is no sandbox here: {reason}. Use --isolation process."
-        )
+        raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
     if wanted == "process" or reason is not None:
         return Setting("process", (), cuda=False)
     cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()

@@ -1,0 +1,70 @@
+"""Functions lent to the learner, with every call they get; and runs compared call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from infralens.examiner.comparison import assert_agrees, assert_equals
+
+Calls = Sequence[tuple[Any, ...]]
+
+
+class Recorded:
+    """A function that remembers the arguments of its calls, in order."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.function, self.__name__ = function, name
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError(f"call {self.__name__} with its arguments by position")
+        self.calls.append(args)
+        with torch.no_grad():
+            return self.function(*args)
+
+
+def recorded(function: Callable[..., Any], name: str = "denoiser") -> Recorded:
+    """`function`, with a list of the calls it gets in `calls`. Lend it to the learner."""
+    return Recorded(function, name)
+
+
+def assert_calls(
+    mine: Calls, *, library: Callable[[], Calls], names: Sequence[str], of: str = "the denoiser"
+) -> None:
+    """The same number of calls as the library's run made, each with the same arguments.
+
+    The first difference is what is reported: which call, which argument, how far off. `names` are
+    the arguments that are compared, by position; an empty name passes one over.
+    """
+    made: list[Calls] = []
+
+    def expected() -> Calls:
+        if not made:
+            made.append(list(library()))
+        return made[0]
+
+    assert_equals(len(mine), library=lambda: len(expected()), what=f"how often {of} was called")
+    for number in range(len(mine)):
+        for place, name in enumerate(names):
+            if name:
+                assert_agrees(
+                    _comparable(mine[number][place]),
+                    library=lambda number=number, place=place: _comparable(  # type: ignore[misc]
+                        expected()[number][place]
+                    ),
+                    what=f"`{name}` in call {number} of {of}",
+                )
+
+
+def _comparable(value: Any) -> Any:
+    """A timestep may come as a number or as a tensor of one; both are the same answer."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
