@@ -92,15 +92,11 @@ def lab_named(name: str) -> Lab:
         raise UsageError(str(error)) from None
 
 
-def _complete_labs(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[str]:
+def _complete_labs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [lab.short for lab in find_labs() if lab.short.startswith(incomplete)]
 
 
-def _complete_todos(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[str]:
+def _complete_todos(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     ids = (todo.id for lab in find_labs() for todo in lab.todos)
     return [todo for todo in ids if todo.startswith(incomplete)]
 
@@ -139,9 +135,7 @@ def list_labs() -> None:
     from infralens import workspace
 
     here = workspace.find_workspace(Path.cwd())
-    progress, damage = (
-        workspace.read_progress(here) if here else (workspace.Progress(), None)
-    )
+    progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
     if damage:
         click.echo(damage, err=True)
     table = Table.grid(padding=(0, 2))
@@ -182,24 +176,14 @@ def read(lab: str) -> None:
 
 @main.command()
 @lab_argument
-@click.option(
-    "--todo", "todos", multiple=True, help="Grade only this todo (again for more)."
-)
+@click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
 @click.option("--file", type=click.Path(path_type=Path), help="Grade this file.")
 @click.option("--ref", help="Grade the file as it stands at this git revision.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
-@click.option(
-    "--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto"
-)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run."
-)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "junit"]), default="text"
-)
-@click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here."
-)
+@click.option("--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
 @click.pass_context
 def grade(
     ctx: click.Context,
@@ -259,9 +243,7 @@ def _submission(
     )
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(
-            f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}"
-        )
+        raise UsageError(f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}")
     with tempfile.TemporaryDirectory(prefix="infralens-ref-") as folder:
         copy = Path(folder) / path.name
         copy.write_bytes(done.stdout)
@@ -288,8 +270,14 @@ def _graded(
     *,
     watched: bool,
 ) -> Report:
+    from infralens.doctor import complaints
     from infralens.grading import UnavailableError, UnreadableError
     from infralens.grading import grade as grade_submission
+
+    for sentence, fatal in complaints():
+        click.echo(f"infralens: {sentence}", err=True)
+        if fatal:
+            click.get_current_context().exit(GRADER_FAILED)
 
     with _progress(watched) as on_event:
         try:
@@ -352,9 +340,7 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
 
 @main.command()
 @todo_argument
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade."
-)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade.")
 @click.option("--file", type=click.Path(path_type=Path), help="Debug this file.")
 @click.pass_context
 def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) -> None:
@@ -374,9 +360,7 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
     if report.grader_error is not None:
         raise click.ClickException(report.grader_error)
     if found is None:
-        click.echo(
-            f"{chosen.id} passes with seed {report.seed}; there is nothing to debug."
-        )
+        click.echo(f"{chosen.id} passes with seed {report.seed}; there is nothing to debug.")
         return
     detail = found[1].detail
     if detail is None or detail.call_index is None or detail.case is None:
@@ -386,12 +370,8 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
         ctx.exit(POINTS_MISSING)
     from infralens.debugging import debug_call
 
-    click.echo(
-        f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit"
-    )
-    said = debug_call(
-        lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed
-    )
+    click.echo(f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit")
+    said = debug_call(lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed)
     click.echo(said)
     ctx.exit(POINTS_MISSING)
 
@@ -419,9 +399,7 @@ def _next_lab(here: Workspace) -> Lab:
 
 @main.command()
 @todo_argument
-@click.option(
-    "--again", is_flag=True, help="Show the hints seen so far, and no new one."
-)
+@click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
 def hint(todo: str, again: bool) -> None:
     """Give the next hint for TODO: where to look, the idea, almost the line."""
     from infralens import workspace
@@ -474,9 +452,7 @@ def quiz(lab: str) -> None:
         answer = question.answer()
         good = is_right(given, answer, question.choices)
         right += good
-        click.echo(
-            f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}"
-        )
+        click.echo(f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}")
     click.echo(f"\n{right} of {len(questions)} right.")
 
 
@@ -535,11 +511,7 @@ def solution(lab: str, give_up: bool, ref: str | None) -> None:
 def _solution_text(lab: Lab, ref: str | None) -> str | None:
     if ref is None:
         path = lab.solution
-        return (
-            path.read_text(encoding="utf-8")
-            if path is not None and path.is_file()
-            else None
-        )
+        return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
     target = f"{ref}:solutions/{lab.track}/{lab.folder}/{lab.file}"
     done = subprocess.run(["git", "show", target], capture_output=True, check=False)
     return None if done.returncode else done.stdout.decode("utf-8")
@@ -575,9 +547,7 @@ def doctor(ctx: click.Context) -> None:
 @click.option("--seeds", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
-@click.option(
-    "--write", is_flag=True, help="Write the stubs anew from the solutions first."
-)
+@click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -601,9 +571,7 @@ def check(
         for path in write_stubs(labs):
             click.echo(f"written: {path}")
     try:
-        proofs = check_labs(
-            labs, ref=ref, seeds=seeds, jobs=jobs, console=_console(stderr=True)
-        )
+        proofs = check_labs(labs, ref=ref, seeds=seeds, jobs=jobs, console=_console(stderr=True))
     except SolutionsUnavailableError as error:
         raise UsageError(str(error)) from None
     show_proofs(proofs, _console(), margins=margins)
@@ -628,9 +596,7 @@ def new(track: str, lab: str, title: str, into: Path | None) -> None:
     except BadNameError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(
-            f"{error.filename} cannot be written: {error.strerror}."
-        ) from None
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     for path in written:
         click.echo(f"written: {path}")
     where = f"--labs {into} " if into else ""

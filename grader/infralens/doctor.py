@@ -6,10 +6,13 @@ import json
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from packaging.version import Version
+
+from infralens.examiner.sandbox import unavailable
 
 TESTED = {
     "torch": "2.13.0",
@@ -48,6 +51,17 @@ def installed(package: str) -> Finding:
     return Finding(package, found, True, "" if same else f"tested with {tested}")
 
 
+def complaints() -> Iterator[tuple[str, bool]]:
+    """What stands in the way of grading: a sentence, and whether nothing can be graded at all."""
+    for package in ("torch", "diffusers"):
+        finding = installed(package)
+        if not finding.good:
+            yield f"{package} is not installed; {finding.advice}.", True
+        elif finding.advice:
+            sentence = f"{package} {finding.value} is untested here; this kit was {finding.advice}."
+            yield sentence, False
+
+
 def device() -> Finding:
     """The device that `--device auto` takes. Asks torch in a process of its own."""
     done = subprocess.run(
@@ -60,13 +74,22 @@ def device() -> Finding:
     return Finding("device", f"cuda ({name})" if has_cuda else "cpu", True)
 
 
-def isolation() -> Finding:
-    """Which level keeps a submission away from its judge."""
-    return Finding(
-        "isolation",
-        "process",
-        True,
-        "a separate process, values only, limits; see Security in the README",
+def isolation() -> tuple[Finding, ...]:
+    """Which level keeps a submission away from its judge; for a sandbox, the proof of it."""
+    reason = unavailable()
+    if reason is not None:
+        level = Finding("isolation", "process", True, f"no sandbox: {reason}")
+        return (level,)
+    from infralens.examiner.probing import probe_the_sandbox
+
+    probes = probe_the_sandbox()
+    level = Finding("isolation", "sandbox", all(probe.held for probe in probes))
+    return (
+        level,
+        *(
+            Finding(f"  {probe.name}", "holds" if probe.held else "DOES NOT HOLD", probe.held)
+            for probe in probes
+        ),
     )
 
 
@@ -76,4 +99,4 @@ def examine() -> tuple[Finding, ...]:
     python = Finding("python", platform.python_version(), good_python)
     packages = tuple(installed(package) for package in TESTED)
     found = (python, *packages)
-    return (*found, device(), isolation()) if packages[0].value != "not installed" else found
+    return (*found, device(), *isolation()) if packages[0].value != "not installed" else found

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infralens.labs import Lab
-from infralens.report import CheckResult, Environment, Report, TodoResult, check_result
+from infralens.report import CheckResult, Environment, Note, Report, TodoResult, check_result
 
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
@@ -80,17 +80,13 @@ class Examiner:
     def grade(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
         """The report of one submission. UnreadableError when there is no file to grade."""
         started = time.monotonic()
-        deadline = (
-            started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
-        )
+        deadline = started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
         try:
             self._send(request)
             while True:
                 event = self.events.get(timeout=max(deadline - time.monotonic(), 0.01))
                 if event is None:
-                    return _void(
-                        request, f"the examiner ended: {self._last_words()}", started
-                    )
+                    return _void(request, f"the examiner ended: {self._last_words()}", started)
                 if event["event"] == "unreadable":
                     raise UnreadableError(event["message"])
                 if event["event"] == "unavailable":
@@ -129,9 +125,7 @@ class Examiner:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
         self.errors.seek(0)
-        lines = (
-            self.errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
-        )
+        lines = self.errors.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else f"exit code {self.process.returncode}"
 
     def close(self) -> None:
@@ -161,9 +155,7 @@ def _kill_group(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def examiner(
-    *, serve: bool = False, program: Sequence[str] = EXAMINER
-) -> Iterator[Examiner]:
+def examiner(*, serve: bool = False, program: Sequence[str] = EXAMINER) -> Iterator[Examiner]:
     """An examiner process for the block. `serve`: keep a candidate warm for the next grade."""
     running = Examiner(serve=serve, program=program)
     try:
@@ -200,9 +192,7 @@ def grade(
 
 def _report(request: Request, event: dict[str, Any], started: float) -> Report:
     todos = tuple(
-        TodoResult(
-            **{**data, "checks": tuple(check_result(check) for check in data["checks"])}
-        )
+        TodoResult(**{**data, "checks": tuple(check_result(check) for check in data["checks"])})
         for data in event["todos"]
     )
     environment = event["environment"]
@@ -219,10 +209,9 @@ def _report(request: Request, event: dict[str, Any], started: float) -> Report:
         seed=request.seed,
         seconds=round(time.monotonic() - started, 3),
         grader_error=fault,
-        environment=Environment(
-            **{**environment, "dtype": tuple(environment["dtype"])}
-        ),
+        environment=Environment(**{**environment, "dtype": tuple(environment["dtype"])}),
         todos=todos,
+        notes=tuple(Note(**note) for note in event["notes"]),
     )
 
 
@@ -244,7 +233,6 @@ def _void(request: Request, reason: str, started: float) -> Report:
         environment=empty,
     )
     todos = tuple(
-        TodoResult(todo.id, todo.title, todo.points, 0, "error", (check,))
-        for todo in wanted
+        TodoResult(todo.id, todo.title, todo.points, 0, "error", (check,)) for todo in wanted
     )
     return replace(report, todos=todos)

@@ -103,6 +103,14 @@ class Environment:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Something in a submission for an instructor's eye. It changes no point."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Report:
     """One graded lab. Everything shown or exported is made from this."""
 
@@ -117,6 +125,7 @@ class Report:
     grader_error: str | None
     environment: Environment
     todos: tuple[TodoResult, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
     schema: int = SCHEMA
 
     def to_json(self) -> str:
@@ -130,9 +139,10 @@ class Report:
         try:
             data = json.loads(text)
             todos = tuple(_todo_result(entry) for entry in data.pop("todos"))
+            notes = tuple(Note(**entry) for entry in data.pop("notes"))
             environment = data.pop("environment")
             environment["dtype"] = tuple(environment["dtype"])
-            return cls(**data, environment=Environment(**environment), todos=todos)
+            return cls(**data, environment=Environment(**environment), todos=todos, notes=notes)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is no InfraLens report: {error}") from error
 

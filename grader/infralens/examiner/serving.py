@@ -200,6 +200,7 @@ def _graded(
     import torch
 
     from infralens.examiner.candidates import Link, linked
+    from infralens.examiner.notes import notes_on
     from infralens.examiner.plugin import ExaminerPlugin, run_checks
 
     lab = _lab(request)
@@ -227,6 +228,7 @@ def _graded(
         "event": "result",
         "grader_error": plugin.fault,
         "todos": [asdict(result) for result in plugin.results()],
+        "notes": [asdict(note) for note in notes_on(submission, lab.masked)],
         "environment": {
             "device": device,
             "dtype": list(lab.dtypes),
