@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +75,7 @@ class Commands(click.Group):
 def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
     """Self-grading labs about diffusion inference, judged against the live diffusers library."""
     ctx.obj = [path.resolve() for path in extra]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that examiners are closed
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -209,6 +213,8 @@ def grade(
     with _submission(chosen, here, file, ref) as path:
         watched = form == "text" and output is None
         report = _graded(chosen, path, ids, seed, device, isolation, watched=watched)
+    if ref is not None:
+        report = replace(report, submission=f"{ref}:{chosen.file}")
     if file is None and ref is None and here is not None:
         complaint = workspace.record(here, report)
         if complaint:
@@ -233,7 +239,7 @@ def _submission(
     from infralens import workspace
 
     if ref is None:
-        yield file or _workspace_or_usage(here, workspace).file(lab)
+        yield (file or _workspace_or_usage(here, workspace).file(lab)).absolute()
         return
     path = (file or _workspace_or_usage(here, workspace).file(lab)).resolve()
     done = subprocess.run(
@@ -324,7 +330,7 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
         show_report(report, _console(), lab.short)
         return
     if form == "text":
-        console = _console(record=True, width=100, quiet=True)
+        console = _console(record=True, width=100, file=io.StringIO())
         show_report(report, console, lab.short)
         text = console.export_text()
     else:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
+from infralens.examiner.processes import adopt_orphans, children_of_ours, kill_descendants
 from infralens.labs import Lab
 from infralens.report import CheckResult, Environment, Note, Report, TodoResult, check_result
 
@@ -51,7 +52,11 @@ class Request:
 class Examiner:
     """A running examiner process. `grade` may be called again and again on a serving one."""
 
+    running: ClassVar[set[int]] = set()
+
     def __init__(self, *, serve: bool, program: Sequence[str] = EXAMINER) -> None:
+        adopt_orphans()  # should the examiner be killed, what it watched over comes to us
+        self.earlier = children_of_ours()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self.process = subprocess.Popen(
             [sys.executable, "-P", *program, *(["--serve"] if serve else [])],
@@ -67,6 +72,7 @@ class Examiner:
                 "OMP_NUM_THREADS": "1",
             },
         )
+        Examiner.running.add(self.process.pid)
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -141,6 +147,9 @@ class Examiner:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 _kill_group(self.process)
+        if self.process.returncode and self.process.returncode < 0:
+            kill_descendants(spare=self.earlier | Examiner.running)
+        Examiner.running.discard(self.process.pid)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.errors.close()

@@ -157,24 +157,25 @@ def read_lab(path: Path, place: Place) -> Lab:
     """Read one `lab.yaml`; its folder's name gives track, number and exercise folder."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        folder = path.parent.name.replace("_", "-")
-        track, number = path.parent.parent.name, folder.split("-")[1]
+        match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
+        if match is None:
+            raise ValueError("its folder must be called like lab_03_scheduler_reading")
         todos = tuple(_todo(entry) for entry in data["todos"])
         lab = Lab(
-            id=f"{track}/lab-{number}",
+            id=f"{path.parent.parent.name}/lab-{match[1]}",
             title=str(data["title"]),
             goal=str(data["goal"]).strip(),
             file=str(data["file"]),
-            folder=folder,
+            folder=path.parent.name.replace("_", "-"),
             reading=str(data["reading"]),
             todos=todos,
-            masked=tuple(data.get("masked", ())),
-            dtypes=tuple(data.get("dtypes", ("float32",))),
+            masked=_texts(data.get("masked", []), "masked"),
+            dtypes=_texts(data.get("dtypes", ["float32"]), "dtypes"),
             limits=Limits(**data.get("limits", {})),
             suite=path.parent,
             place=place,
         )
-    except (yaml.YAMLError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError, OSError) as error:
         raise BadLabError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
     ids = [todo.id for todo in todos]
     if len(set(ids)) != len(ids):
@@ -187,9 +188,16 @@ def _todo(entry: dict[str, Any]) -> Todo:
         id=str(entry["id"]),
         title=str(entry["title"]),
         points=int(entry["points"]),
-        names=tuple(entry["names"]),
-        hints=tuple(str(hint).strip() for hint in entry.get("hints", ())),
+        names=_texts(entry["names"], "names"),
+        hints=tuple(hint.strip() for hint in _texts(entry.get("hints", []), "hints")),
     )
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    """A list of texts; a single text is a slip that would be read letter by letter."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"{name} must be a list of texts")
+    return tuple(value)
 
 
 def find_lab(name: str, labs: Sequence[Lab]) -> Lab:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
 
@@ -12,9 +13,17 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-")
 
 
+def _headings(page: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Each line of a page, and its match when it is a heading (not inside a code fence)."""
+    fenced = False
+    for line in page.splitlines():
+        fenced ^= line.startswith("```")
+        yield line, None if fenced else HEADING.match(line)
+
+
 def anchors(page: str) -> set[str]:
     """The anchors of a Markdown page."""
-    return {anchor(match[2]) for line in page.splitlines() if (match := HEADING.match(line))}
+    return {anchor(match[2]) for _, match in _headings(page) if match}
 
 
 def section(page: str, wanted: str) -> str:
@@ -23,10 +32,7 @@ def section(page: str, wanted: str) -> str:
         return page
     taken: list[str] = []
     depth = 0
-    fenced = False
-    for line in page.splitlines():
-        fenced ^= line.startswith("```")
-        match = None if fenced else HEADING.match(line)
+    for line, match in _headings(page):
         if match and depth and len(match[1]) <= depth:
             break
         if match and anchor(match[2]) == wanted and not depth:

@@ -139,7 +139,7 @@ class Report:
         try:
             data = json.loads(text)
             todos = tuple(_todo_result(entry) for entry in data.pop("todos"))
-            notes = tuple(Note(**entry) for entry in data.pop("notes"))
+            notes = tuple(Note(**entry) for entry in data.pop("notes", []))
             environment = data.pop("environment")
             environment["dtype"] = tuple(environment["dtype"])
             return cls(**data, environment=Environment(**environment), todos=todos, notes=notes)

@@ -61,7 +61,7 @@ def _name_around(solution: str, line: int) -> str:
             (
                 child
                 for child in ast.iter_child_nodes(node)
-                if isinstance(child, ast.FunctionDef | ast.ClassDef)
+                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
                 and child.lineno <= line <= (child.end_lineno or 0)
             ),
             None,

@@ -174,10 +174,10 @@ class _Packer:
         raise CannotCrossError(f"a {type(value).__name__}")
 
     def _plain(self, value: Any) -> Any:
-        if value is None or value is True or value is False:
-            return value
         if isinstance(value, np.generic):
             value = value.item()
+        if value is None or value is True or value is False:
+            return value
         if isinstance(value, int):
             number = int.__int__(value)
             if number.bit_length() >= MAX_INT_BITS:
@@ -230,6 +230,8 @@ class _Packer:
     def _tensor(self, value: Tensor) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             name = type(value).__name__
+            if value.is_nested:
+                raise CannotCrossError(f"a nested {name}")
             if value.layout is not torch.strided or value.is_quantized:
                 raise CannotCrossError(f"a {name} that is not dense (layout {value.layout})")
             if value.device.type == "meta":
@@ -337,6 +339,7 @@ def unpack(
         IndexError,
         AttributeError,
         RuntimeError,  # includes RecursionError
+        AssertionError,  # torch says so where a device is not compiled in
         OverflowError,
         safetensors.SafetensorError,
     ) as error:
@@ -357,7 +360,7 @@ def _no_constant(name: str) -> Any:
 class _Unpacker:
     """Turns a tree back into values, believing nothing about it."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], resolve: Callable[[Records], Any]) -> None:
+    def __init__(self, tensors: dict[str, Tensor], resolve: Callable[[Records], Any]) -> None:
         self.tensors = tensors
         self.resolve = resolve
         self.nodes = 0
@@ -406,7 +409,7 @@ class _Unpacker:
         if tag == "generator":
             generator = torch.Generator(_device(node["device"]))
             generator.manual_seed(int(_text(node["seed"])[:40]))
-            generator.set_state(self._stored(node, torch.uint8))
+            generator.set_state(_sane_state(self._stored(node, torch.uint8), generator))
             return generator
         if tag == "handle":
             return self.resolve(Handle(_int(node["n"]), _text(node["type"])))
@@ -426,11 +429,29 @@ class _Unpacker:
         raise ChannelError("a value of unknown kind")
 
     def _stored(self, node: dict[str, Any], dtype: torch.dtype | None = None) -> Tensor:
+        # Taken out: a tensor named often in a small header would be copied as often.
         # Cloned: safetensors memory is aligned to 8 bytes only, and results then differ by a bit.
-        tensor = self.tensors[_text(node["i"])].clone()
+        tensor = self.tensors.pop(_text(node["i"])).clone()
+        if tensor.dtype not in DTYPES.values():
+            raise ChannelError(f"a tensor of dtype {tensor.dtype}")
         if dtype is not None and tensor.dtype is not dtype:
             raise ChannelError(f"{tensor.dtype} where {dtype} belongs")
         return tensor
+
+
+def _sane_state(state: Tensor, generator: torch.Generator) -> Tensor:
+    """A generator's state, checked where torch does not: its place in the table of 624 numbers."""
+    if generator.device.type == "cpu":
+        if state.shape != generator.get_state().shape:
+            raise ChannelError("a generator's state of another size")
+        data = state.numpy().tobytes()
+        left, following = (
+            struct.unpack_from("<i", data, 8)[0],
+            struct.unpack_from("<Q", data, 16)[0],
+        )
+        if not (1 <= left <= 624 and left + following <= 625):
+            raise ChannelError("a generator's state that points outside its table")
+    return state
 
 
 def _device(name: Any) -> torch.device:

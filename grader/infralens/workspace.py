@@ -105,9 +105,10 @@ def init(folder: Path) -> tuple[Workspace, int, int]:
     written = kept = 0
     source = own_place().exercises
     for path in sorted(source.rglob("*")):
-        if not path.is_file() or {STATE, "__pycache__"} & set(path.parts):
+        inside = path.relative_to(source)
+        if not path.is_file() or {STATE, "__pycache__"} & set(inside.parts):
             continue
-        target = folder / path.relative_to(source)
+        target = folder / inside
         if target.exists():
             kept += 1
             continue
@@ -147,8 +148,8 @@ def read_progress(workspace: Workspace) -> tuple[Progress, str | None]:
         return Progress(), None
     except OSError as error:
         return Progress(), f"Your progress cannot be read ({error.strerror}): {path}."
-    except (ValueError, KeyError, TypeError, AttributeError):
-        aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        aside = free_name(path, f"damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         try:
             path.replace(aside)
         except OSError:
@@ -160,10 +161,16 @@ def _parsed(data: dict[str, Any]) -> Progress:
     if data["schema"] != SCHEMA:
         raise ValueError("another schema")
     labs = {
-        str(lab): {str(todo): TodoProgress(**entry) for todo, entry in todos.items()}
+        str(lab): {str(todo): _todo_progress(**entry) for todo, entry in todos.items()}
         for lab, todos in data["labs"].items()
     }
     return Progress(labs, {str(todo): int(count) for todo, count in data["hints"].items()})
+
+
+def _todo_progress(score: int, points: int, status: str) -> TodoProgress:
+    if type(score) is not int or type(points) is not int or type(status) is not str:
+        raise TypeError("scores are whole numbers, a status is a text")
+    return TodoProgress(score, points, status)
 
 
 @contextmanager
@@ -199,7 +206,12 @@ def record(workspace: Workspace, report: Report) -> str | None:
 
 def backup_of(path: Path) -> Path:
     """A name beside `path` that is free: scheduler.backup-1.py, scheduler.backup-2.py, …"""
+    return free_name(path, "backup")
+
+
+def free_name(path: Path, word: str) -> Path:
+    """`name.word-1.ending` beside `path`, or the first number that is free."""
     number = 1
-    while (candidate := path.with_name(f"{path.stem}.backup-{number}{path.suffix}")).exists():
+    while (candidate := path.with_name(f"{path.stem}.{word}-{number}{path.suffix}")).exists():
         number += 1
     return candidate

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infralens.authoring import SEEDS, Proof, margin_lines, prove
 from infralens.labs import Lab, find_labs
 

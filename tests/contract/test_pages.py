@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
+
 from infralens.authoring import page_faults
 from infralens.labs import Lab, find_labs
 

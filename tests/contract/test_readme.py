@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from infralens.labs import Lab
 from variants import LABS, wrong_of
 

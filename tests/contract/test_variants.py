@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from infralens.labs import Lab
 from infralens.stubs import answer_lines
 from variants import LABS, Grade, variants_of, wrong_of

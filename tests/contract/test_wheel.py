@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from infralens.labs import find_labs
 from infralens.stubs import answer_lines
 

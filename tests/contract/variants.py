@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
 

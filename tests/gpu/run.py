@@ -11,13 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from infralens.authoring import with_misconception
 from infralens.examiner.misconceptions import misconceptions_of
 from infralens.grading import Examiner, UnavailableError, examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
-from rich.console import Console
-from rich.table import Table
 
 
 def graded(lab: Lab, text: str, folder: Path, device: str, seed: int, using: Examiner) -> Report:

@@ -23,12 +23,8 @@ from infralens.stubs import MarkerError
 SEEDS = 20
 SOLUTION_SHARE = 0.25  # of the tolerance, in float32
 HALF_SHARE = 0.5  # of the tolerance, in half precision
-SEPARATION = (
-    10.0  # times the tolerance: the nearest misconception and the all-zeros answer
-)
-TRUSTED = (
-    "process"  # an author's own code; a sandbox for each grade would only take longer
-)
+SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
+TRUSTED = "process"  # an author's own code; a sandbox for each grade would only take longer
 HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.sabotage")
 OnStep = Callable[[str], None]
@@ -49,20 +45,14 @@ def with_misconception(solution: str, wrong: Misconception) -> str:
     )
 
 
-def prove(
-    lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None
-) -> Proof:
+def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault."""
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
-        proof.fault(
-            "has no solution here; check it in a checkout or on a solutions branch"
-        )
+        proof.fault("has no solution here; check it in a checkout or on a solutions branch")
         return proof
     with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-"))
-        )
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
         warm = stack.enter_context(examiner(serve=True))
         workbench = Workbench(proof, folder, warm, on_step)
         on_step("texts")
@@ -92,9 +82,7 @@ class Workbench:
         path.write_text(text, encoding="utf-8")
         self.proof.grades += 1
         lab = self.proof.lab
-        return grade(
-            lab, path, seed=seed, todos=todos, isolation=TRUSTED, using=self.warm
-        )
+        return grade(lab, path, seed=seed, todos=todos, isolation=TRUSTED, using=self.warm)
 
     def solution(self) -> str:
         assert self.proof.lab.solution is not None
@@ -124,16 +112,13 @@ def prove_solution(bench: Workbench, seeds: int) -> bool:
         report = bench.grade(bench.solution(), seed=seed)
         if not report.passed:
             reason = report.grader_error or "; ".join(
-                f"{todo.id} {check.name}: {check.message}"
-                for todo, check in unpassed(report)
+                f"{todo.id} {check.name}: {check.message}" for todo, check in unpassed(report)
             )
             bench.proof.fault(f"the solution fails with seed {seed}: {reason}")
             return False
         for todo in report.todos:
             for check in todo.checks:
-                row = bench.proof.margins.setdefault(
-                    check.name, MarginRow(check.name, todo.id)
-                )
+                row = bench.proof.margins.setdefault(check.name, MarginRow(check.name, todo.id))
                 row.guards = check.guards
                 _measure(row, check)
     return True
@@ -182,9 +167,7 @@ def prove_misconceptions(bench: Workbench) -> None:
         _record_kills(proof, wrong, killers)
 
 
-def _record_kills(
-    proof: Proof, wrong: Misconception, killers: Sequence[CheckResult]
-) -> None:
+def _record_kills(proof: Proof, wrong: Misconception, killers: Sequence[CheckResult]) -> None:
     ratios = {check.name: _ratio(check) for check in killers}
     best = max(ratios, key=lambda name: ratios[name])
     for name, ratio in ratios.items():
@@ -199,9 +182,7 @@ def _record_kills(
 def _ratio(check: CheckResult) -> float:
     """How many tolerances the answer was off; infinite for a wrong kind, shape or exact value."""
     ratio = max((margin.ratio for margin in check.margins), default=0.0)
-    return (
-        ratio if ratio > 1 else float("inf")
-    )  # it failed by something else than a number
+    return ratio if ratio > 1 else float("inf")  # it failed by something else than a number
 
 
 def prove_purpose(proof: Proof) -> None:
@@ -228,9 +209,7 @@ def prove_margins(proof: Proof) -> None:
                 f"check {row.check}: {row.nearest_name} is only {row.nearest:.1f} tolerances off"
             )
         if row.zeros < SEPARATION:
-            proof.fault(
-                f"check {row.check}: zeros are only {row.zeros:.1f} tolerances off"
-            )
+            proof.fault(f"check {row.check}: zeros are only {row.zeros:.1f} tolerances off")
 
 
 def prove_sabotage(bench: Workbench) -> None:
@@ -239,12 +218,8 @@ def prove_sabotage(bench: Workbench) -> None:
     path = bench.folder / bench.proof.lab.file
     path.write_text(bench.solution(), encoding="utf-8")
     with examiner(program=SABOTAGED) as sabotaged:
-        report = grade(
-            bench.proof.lab, path, seed=0, isolation=TRUSTED, using=sabotaged
-        )
+        report = grade(bench.proof.lab, path, seed=0, isolation=TRUSTED, using=sabotaged)
     for todo in report.todos:
         for check in todo.checks:
             if check.status == "passed" and "library" in check.reference:
-                bench.proof.fault(
-                    f"check {check.name} passes although the library is wrong"
-                )
+                bench.proof.fault(f"check {check.name} passes although the library is wrong")

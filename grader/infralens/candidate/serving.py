@@ -57,9 +57,7 @@ class Server:
         answer: dict[str, Any] = {"kind": "answer", "call": request["call"]}
         try:
             answer["value"] = ANSWERS[request["kind"]](self, request)
-        except (
-            BaseException
-        ) as error:  # SystemExit and KeyboardInterrupt too: all are answers
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: all are answers
             at_call = isinstance(error, _DoesNotFitError)
             answer["raised"] = loading.describe(error, self.filename, at_call)
         _flush()
@@ -69,9 +67,7 @@ class Server:
         try:
             frame = pack(message, self.keep)
         except CannotCrossError as error:
-            frame = pack(
-                {"kind": "answer", "call": self.call, "unsendable": str(error)}
-            )
+            frame = pack({"kind": "answer", "call": self.call, "unsendable": str(error)})
         except BaseException as error:  # a value whose own methods raise
             raised = loading.describe(error, self.filename)
             frame = pack({"kind": "answer", "call": self.call, "raised": raised})
@@ -90,23 +86,17 @@ class Server:
     def _ask(self, question: dict[str, Any]) -> Any:
         """Put a question to the examiner in the middle of a call."""
         if self.call is None or threading.get_ident() != self.thread:
-            raise OutOfTurnError(
-                "this function may be called only inside the call it was given to"
-            )
+            raise OutOfTurnError("this function may be called only inside the call it was given to")
         try:
             frame = pack({**question, "call": self.call})
         except CannotCrossError as error:
-            raise TypeError(
-                f"an argument is {error}, which this function does not take"
-            ) from None
+            raise TypeError(f"an argument is {error}, which this function does not take") from None
         self.answers.write(frame)
         self.answers.flush()
         reply = unpack(*read_frame(self.requests), resolve=self.resolve)
         if "raised" in reply:
             raised = reply["raised"]
-            raise (
-                raised if isinstance(raised, RemoteError) else RemoteError(str(raised))
-            )
+            raise (raised if isinstance(raised, RemoteError) else RemoteError(str(raised)))
         return reply["value"]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         state_of,
     )
     from infralens.examiner.comparison import (
+        LearnerError,
         assert_agrees,
         assert_equals,
         assert_matches,
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from infralens.examiner.plugin import todo
     from infralens.examiner.recording import Recorded, assert_calls, recorded
     from infralens.examiner.references import library_function
+    from infralens.wire import Namespace
 
 _HOMES = {
     "candidates": ("fetch", "keep", "remote", "requires_grad", "set_state", "state_of"),
     "comparison": (
+        "LearnerError",
         "assert_agrees",
         "assert_equals",
         "assert_matches",
@@ -52,6 +55,8 @@ _HOMES = {
 
 __all__ = [
     "Draw",
+    "LearnerError",
+    "Namespace",
     "Recorded",
     "assert_agrees",
     "assert_calls",
@@ -78,4 +83,6 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    if name == "Namespace":
+        return importlib.import_module("infralens.wire").Namespace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,8 @@
 """`python -m infralens.examiner`: grade what is asked for on stdin, one JSON document a line."""
 
+import os
+
 from infralens.examiner.serving import main
 
 main()
+os._exit(0)  # taking torch and diffusers apart would take half a second

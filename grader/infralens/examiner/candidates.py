@@ -24,7 +24,7 @@ from infralens.examiner.processes import (
     new_call,
 )
 from infralens.examiner.submission import Submission, UngradableError, require_gradable
-from infralens.examiner.trial import Call, current_trial
+from infralens.examiner.trial import Call, GraderFaultError, current_trial
 from infralens.labs import Lab
 
 
@@ -80,6 +80,8 @@ class Link:
         self.deadline: float | None = None
         self.numbers = itertools.count(1)
         self.lent: dict[int, Any] = {}
+        self.busy = False
+        self.last_words = ""
         self.no_grad = True
 
     def close(self) -> None:
@@ -94,10 +96,11 @@ class Link:
 
     def output(self) -> str:
         """What the submission has printed since the current check began."""
-        return self.process.output.text() if self.process else ""
+        return self.process.output.text() if self.process else self.last_words
 
     def begin_check(self) -> None:
         self.lent.clear()
+        self.last_words = ""
         if self.process is not None:
             self.process.output.start()
 
@@ -137,13 +140,13 @@ class Link:
         )
 
     def _exchange(self, message: dict[str, Any], seconds: float) -> Any:
+        if self.busy:
+            raise GraderFaultError("the suite called the candidate from inside a callback")
         process = self.process
         assert process is not None
-        if process.unasked():
-            self._lose()
-            raise NoAnswerError("your code wrote to the grader's channel out of turn")
+        self._require_silence(process)
         call = new_call()
-        process.send(wire.pack({**message, "call": call, "no_grad": self.no_grad}, self._lend))
+        self._send(process, {**message, "call": call, "no_grad": self.no_grad})
         until = time.monotonic() + seconds
         if self.deadline is not None:
             until = min(until, self.deadline)
@@ -151,7 +154,39 @@ class Link:
             reply = self._receive(None, call, until)
             if reply["kind"] == "answer":
                 return self._value(reply)
-            process.send(wire.pack(self._serve(reply), self._lend))
+            self._send(process, self._served(reply))
+
+    def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
+        try:
+            process.send(wire.pack(message, self._lend))
+        except wire.CannotCrossError as error:
+            self._lose()
+            raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
+
+    def _served(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What came of a callback. A verdict or a fault in it ends the check, told to nobody."""
+        self.busy = True
+        try:
+            return self._serve(question)
+        except (GraderFaultError, MismatchError):
+            self._lose()
+            raise
+        finally:
+            self.busy = False
+
+    def _require_silence(self, process: CandidateProcess) -> None:
+        """Between calls nothing may come: it would be an answer to no question."""
+        with contextlib.suppress(queue.Empty):
+            early = process.receive(0.0)
+            if isinstance(early, Exception):
+                raise self._closed(process)
+            self._lose()
+            raise NoAnswerError("your code wrote to the grader's channel out of turn")
+
+    def _closed(self, process: CandidateProcess) -> NoAnswerError:
+        code, verdict = process.ending(), process.watch.verdict
+        self._lose()
+        return NoAnswerError(f"your code {verdict or exit_sentence(code)}")
 
     def _value(self, reply: dict[str, Any]) -> Any:
         if isinstance(reply.get("raised"), wire.Raised):
@@ -178,16 +213,19 @@ class Link:
                 raise wire.ChannelError("an answer to something that was not asked")
             return reply
         except queue.Empty:
-            verdict = process.watch.verdict
-            seconds = self.lab.limits.call_seconds
+            verdict, limits = process.watch.verdict, self.lab.limits
             self._lose()
             if verdict:
                 raise NoAnswerError(f"your code {verdict}") from None
-            raise NoAnswerError(f"no answer within {seconds:g} seconds", "timeout") from None
+            spent = self.deadline is not None and time.monotonic() >= self.deadline
+            limit = (
+                f"before the {limits.lab_seconds:g} seconds of this lab were over"
+                if spent
+                else f"within {limits.call_seconds:g} seconds"
+            )
+            raise NoAnswerError(f"no answer {limit}", "timeout") from None
         except wire.ChannelClosedError:
-            code, verdict = process.ending(), process.watch.verdict
-            self._lose()
-            raise NoAnswerError(f"your code {verdict or exit_sentence(code)}") from None
+            raise self._closed(process) from None
         except (wire.ChannelError, OSError, ValueError) as error:
             self._lose()
             text = str(error) if isinstance(error, wire.ChannelError) else "bytes nobody can read"
@@ -196,6 +234,7 @@ class Link:
     def _lose(self) -> None:
         """Give this process up; the next request starts another."""
         if self.process is not None:
+            self.last_words = self.process.output.text()
             self.process.kill()
             self.process = None
         self.lent.clear()
@@ -233,6 +272,8 @@ class Link:
             if question["kind"] == "callback":
                 return {"value": target(*args, **kwargs)}
             return {"value": _use(target, question, args, kwargs)}
+        except (GraderFaultError, MismatchError):
+            raise
         except Exception as error:
             return {"raised": wire.Raised((type(error).__name__,), str(error)[:2000])}
 

@@ -7,6 +7,7 @@ library's own error on the same inputs; it is never a number typed in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -61,8 +62,18 @@ class MismatchError(AssertionError):
 
 def live(library: Callable[[], Any]) -> Any:
     """Ask the library. One place, so that sabotage tests can perturb every answer it gives."""
-    with torch.no_grad():
-        return library()
+    return _ours(library)
+
+
+def _ours(reference: Callable[[], Any]) -> Any:
+    """Work a reference out. What goes wrong in it is our fault, never the learner's."""
+    try:
+        with torch.no_grad():
+            return reference()
+    except GraderFaultError:
+        raise
+    except Exception as error:
+        raise GraderFaultError(f"a reference raised {type(error).__name__}: {error}") from error
 
 
 def assert_matches(
@@ -80,11 +91,10 @@ def assert_matches(
     if not current_trial().compare(answer, "library"):
         return
     expected = live(library)
-    exact = _float64(truth())
+    exact = _float64(_ours(truth))
     reach = _reach(expected, exact)
     library_error = _distance(_float64(expected), exact)
-    half = _dtype(expected) in (torch.float16, torch.bfloat16)
-    ulps = agreement_ulps or (HALF_AGREEMENT_ULPS if half else AGREEMENT_ULPS)
+    ulps = agreement_ulps or _agreement_ulps(_dtype(expected))
     if not library_error <= ulps * reach:
         raise GraderFaultError(
             f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
@@ -102,8 +112,8 @@ def assert_matches_formula(
     """
     if not current_trial().compare(answer, "formula"):
         return
-    expected = computed()
-    exact = _float64(truth())
+    expected = _ours(computed)
+    exact = _float64(_ours(truth))
     _judge(
         answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what
     )
@@ -131,7 +141,7 @@ def assert_property(
     """A property that needs no reference: the answer equals another value to within rounding."""
     if not current_trial().compare(answer, "property"):
         return
-    expected = equals()
+    expected = _ours(equals)
     exact = _float64(expected)
     reach = _reach(expected, exact)
     _judge(answer, expected, exact, ulps * reach / TOLERANCE_FACTOR, reach, what)
@@ -208,12 +218,13 @@ def same_answer(one: Any, other: Any, tolerance: float) -> bool:
         if not one.is_floating_point():
             return torch.equal(one.cpu(), other.cpu())
         a, b = _float64(one), _float64(other)
-        if not torch.equal(a.isfinite(), b.isfinite()):
+        both = a.isfinite() & b.isfinite()
+        if not torch.allclose(a[~both], b[~both], equal_nan=True):
             return False
-        both = a.isfinite()
         reach = _reach(one, a.where(both, torch.zeros(())))
         gap = (a - b)[both].abs()
-        return gap.numel() == 0 or bool(gap.max() <= max(tolerance, AGREEMENT_ULPS * reach))
+        near = max(tolerance, _agreement_ulps(one.dtype) * reach)
+        return gap.numel() == 0 or bool(gap.max() <= near)
     if isinstance(one, Raised) and isinstance(other, Raised):
         return one.type_name == other.type_name and one.text == other.text
     if isinstance(one, float) and isinstance(other, float):
@@ -253,6 +264,11 @@ def _distance(one: Tensor, other: Tensor) -> float:
     if one.numel() == 0:
         return 0.0
     return float((one - other).abs().nan_to_num(float("inf")).max())
+
+
+def _agreement_ulps(dtype: torch.dtype) -> float:
+    half = dtype in (torch.float16, torch.bfloat16)
+    return HALF_AGREEMENT_ULPS if half else AGREEMENT_ULPS
 
 
 def _dtype(value: Any) -> torch.dtype:
@@ -316,6 +332,8 @@ def _judge(
     number_ = _Number.of(answer) if isinstance(expected, float) else None
     mine = _float64(number_.value if number_ else answer)
     tolerance = TOLERANCE_FACTOR * own_error + TOLERANCE_ULPS * reach
+    if not (math.isfinite(tolerance) and bool(exact.isfinite().all())):
+        raise GraderFaultError(f"the reference for {what} is not finite, or has another shape")
     scale = float(exact.abs().max()) if exact.numel() else 0.0
     name = dtype_name(_dtype(expected))
     margin = Margin(name, _distance(mine, exact), tolerance, scale)

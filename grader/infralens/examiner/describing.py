@@ -30,8 +30,9 @@ def kind(value: Any) -> str:
     if isinstance(value, bool | int | float | str):
         text = repr(value)
         return f"the {type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
-    if isinstance(value, Handle):
-        return f"a {value.type_name} object"
+    record = getattr(value, "__dict__", {}).get("_record")
+    if isinstance(record, Handle):  # the examiner's handle on an object of the learner's
+        return f"a {record.type_name} object"
     return f"a {type(value).__name__}"
 
 

@@ -183,6 +183,7 @@ class TemplateLauncher:
         try:
             socket.send_fds(self.control, [order.encode()], theirs)
             pid = self._forked()
+            self.endings.pop(pid, None)  # of an earlier process with this number
         finally:
             for end in theirs:
                 os.close(end)

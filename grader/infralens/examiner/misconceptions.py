@@ -41,13 +41,19 @@ def misconception(todo: str, name: str, *, replaces: str, reads: str) -> Callabl
     return declare
 
 
-@lru_cache
 def misconceptions_of(suite: Path) -> tuple[Misconception, ...]:
     """The misconceptions that the suite in this folder declares, in order."""
     path = suite / "misconceptions.py"
+    return _declared(path, path.stat().st_mtime_ns) if path.is_file() else ()
+
+
+@lru_cache
+def _declared(path: Path, changed: int) -> tuple[Misconception, ...]:
+    """Loaded once for each state of the file: grading asks for them at every mismatch."""
+    suite = path.parent
     name = f"infralens_misconceptions_{suite.parent.name}_{suite.name}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or spec.loader is None:
         return ()
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

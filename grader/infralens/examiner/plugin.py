@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ class ExaminerPlugin:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.fault = f"the suite of {self.lab.id} cannot be loaded: {report.longrepr}"
+            self._note_fault(f"the suite of {self.lab.id} cannot be loaded: {report.longrepr}")
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
@@ -139,7 +140,7 @@ class ExaminerPlugin:
                 continue
             todo_id = _todo_of(item)
             if todo_id not in {known.id for known in self.lab.todos}:
-                self.fault = f"the check {item.name} of {self.lab.id} names no todo of the lab"
+                self._note_fault(f"the check {item.name} of {self.lab.id} names no todo of the lab")
             elif todo_id in self.todos:
                 name = _check_name(item)
                 self.checks[todo_id][name] = _title(item)
@@ -149,14 +150,18 @@ class ExaminerPlugin:
         items[:] = kept
         for todo_id, checks in self.checks.items():
             if not checks:
-                self.fault = f"todo {todo_id} of {self.lab.id} has no check"
+                self._note_fault(f"todo {todo_id} of {self.lab.id} has no check")
         self.emit({"event": "planned", "checks": sum(len(names) for names in self.checks.values())})
         gc.collect()
         gc.freeze()  # torch and diffusers are large: collecting them again and again is the cost
 
+    def _note_fault(self, sentence: str) -> None:
+        """The first fault is the cause; what follows from it is not worth a word."""
+        self.fault = self.fault or sentence
+
     def _faulty(self, item: pytest.Item, message: str) -> CaseOutcome:
         """The suite or the library failed here. The run is void, but every check still reports."""
-        self.fault = self.fault or f"{item.name}: {message}"
+        self._note_fault(f"{item.name}: {message}")
         return CaseOutcome(case_id(item), "not_run", f"the grader failed here: {message}")
 
     @pytest.hookimpl(tryfirst=True)
@@ -191,7 +196,7 @@ class ExaminerPlugin:
         except GraderFaultError as fault:
             return self._faulty(item, str(fault))
         except pytest.skip.Exception as skipped:
-            return CaseOutcome(case, "not_run", f"skipped: {skipped.msg}")
+            return self._faulty(item, f"it was skipped: {skipped.msg}")
         except Exception as error:
             if not trial.calls:
                 return self._faulty(item, f"raised {type(error).__name__}: {error}")
@@ -358,6 +363,18 @@ def _argument_names(item: pytest.Function) -> tuple[str, ...]:
     return tuple(item._fixtureinfo.argnames)
 
 
+def _forget_stale_suites(suite: Path) -> None:
+    """pytest knows a suite's module by its file name: another lab's, or an old one, must go."""
+    for path in suite.glob("test_*.py"):
+        state = (str(path), path.stat().st_mtime_ns)
+        if _loaded.get(path.stem) != state:
+            sys.modules.pop(path.stem, None)
+            _loaded[path.stem] = state
+
+
+_loaded: dict[str, tuple[str, int]] = {}
+
+
 def run_checks(plugin: ExaminerPlugin) -> None:
     """Run pytest over the suite and the canary. Faults of the suite end up in `plugin.fault`."""
     arguments = [
@@ -366,9 +383,10 @@ def run_checks(plugin: ExaminerPlugin) -> None:
         str(canary.__file__),
         *map(str, sorted(plugin.lab.suite.glob("test_*.py"))),
     ]
+    _forget_stale_suites(plugin.lab.suite)
     code = pytest.main(arguments, plugins=[plugin])
-    if plugin.fault is None and code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        plugin.fault = f"pytest ended with {code!r}"
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        plugin._note_fault(f"pytest ended with {code!r}")
     silent = [n for n, count in plugin.planned.items() if len(plugin.outcomes.get(n, ())) != count]
     if plugin.fault is None and silent:
         plugin.fault = f"{silent[0]} did not report"

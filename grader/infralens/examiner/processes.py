@@ -7,12 +7,14 @@ import ctypes
 import os
 import queue
 import secrets
+import select
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Set
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,6 +27,7 @@ MAX_OUTPUT = 16_000
 MAX_PROCESSES = 64
 WATCH_SECONDS = 0.05
 QUIET_SECONDS = 0.02
+PARENT_SECONDS = 0.5
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_DUMPABLE = 4
 KEPT_ENVIRONMENT = (
@@ -46,13 +49,31 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def end_with_the_parent() -> None:
+    """Send ourselves SIGTERM when the process that started us is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if sys.platform != "win32":
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def stay_private() -> None:
     """Let no other process of the same user trace this one or read its memory (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def kill_descendants(spare: frozenset[int] = frozenset()) -> None:
+def children_of_ours() -> frozenset[int]:
+    """The processes that descend from this one now."""
+    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
+
+
+def kill_descendants(spare: Set[int] = frozenset()) -> None:
     """Kill every process that descends from this one, except those in `spare` and theirs."""
     me = psutil.Process()
     deadline = time.monotonic() + 5
@@ -101,6 +122,7 @@ class CandidateProcess:
         self.outbox: queue.Queue[bytes | None] = queue.Queue()
         self.output = Output(self.process.printed)
         self.watch = Watch(self.process.pid)
+        self.ended = False
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._write, daemon=True).start()
 
@@ -118,11 +140,7 @@ class CandidateProcess:
 
     def receive(self, seconds: float) -> Any:
         """The next frame, or the exception that reading met. queue.Empty when time is up."""
-        return self.frames.get(timeout=max(seconds, 0.0))
-
-    def unasked(self) -> bool:
-        """Whether a frame lies here already: the candidate spoke out of turn."""
-        return not self.frames.empty()
+        return self.frames.get(timeout=seconds) if seconds > 0 else self.frames.get_nowait()
 
     def ending(self) -> int | None:
         """How the process ended, given a moment to do so."""
@@ -153,6 +171,9 @@ class CandidateProcess:
 
     def kill(self) -> None:
         """End the candidate and all that it started; remove its folder."""
+        if self.ended:
+            return
+        self.ended = True
         self.watch.stop()
         family = []
         with contextlib.suppress(psutil.Error):
@@ -189,6 +210,15 @@ class Output:
                 self.total += len(piece)
                 self.last = time.monotonic()
 
+    def _quiet(self) -> bool:
+        """Nothing lies in the pipe, and the last piece was taken out a moment ago."""
+        if time.monotonic() - self.last < QUIET_SECONDS:
+            return False
+        try:
+            return self.pipe.closed or not select.select([self.pipe], [], [], 0)[0]
+        except (OSError, ValueError):  # Windows selects no pipes; a closed one is quiet
+            return True
+
     def start(self) -> None:
         """Forget what was printed so far."""
         self.kept, self.total = bytearray(), 0
@@ -196,7 +226,7 @@ class Output:
     def text(self) -> str:
         """What was printed since `start`, once the pipe has been quiet for a moment."""
         deadline = time.monotonic() + 10 * QUIET_SECONDS
-        while time.monotonic() < deadline and time.monotonic() - self.last < QUIET_SECONDS:
+        while time.monotonic() < deadline and not self._quiet():
             time.sleep(QUIET_SECONDS / 4)
         text = bytes(self.kept).decode("utf-8", "replace")
         left = self.total - len(self.kept)

@@ -29,6 +29,7 @@ from infralens.examiner.processes import (
     CandidateProcess,
     adopt_orphans,
     candidate_environment,
+    end_with_the_parent,
     kill_descendants,
     stay_private,
 )
@@ -69,6 +70,7 @@ class Spares:
     def __init__(self, *, more_will_follow: bool) -> None:
         self.more_will_follow = more_will_follow
         self.launchers: dict[Setting, Launcher] = {}
+        self.started: list[CandidateProcess] = []
         self.waiting: dict[Setting, CandidateProcess] = {}
 
     def prepare(self, setting: Setting) -> None:
@@ -88,7 +90,9 @@ class Spares:
     def _started(self, setting: Setting) -> CandidateProcess:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
-        return CandidateProcess(self.launchers[setting])
+        process = CandidateProcess(self.launchers[setting])
+        self.started = [*(known for known in self.started if not known.ended), process]
+        return process
 
     def _launcher(self, setting: Setting) -> Launcher:
         if setting.isolation == "sandbox":
@@ -105,8 +109,9 @@ class Spares:
         return frozenset(kept)
 
     def close(self) -> None:
-        while self.waiting:
-            self.waiting.popitem()[1].kill()
+        self.waiting.clear()
+        for process in self.started:
+            process.kill()
         for launcher in self.launchers.values():
             launcher.close()
 
@@ -114,11 +119,19 @@ class Spares:
 def main() -> None:
     """Serve until stdin ends. Whatever happens, no process of a candidate is left."""
     requests, events = sys.stdin, _private_stdout()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    adopt_orphans()
-    stay_private()
     emit = _emit(events)
     spares = Spares(more_will_follow="--serve" in sys.argv)
+
+    def end(*_: object) -> None:
+        # Not an exception: pytest and the libraries under it would take it for their own.
+        spares.close()
+        kill_descendants()
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, end)
+    adopt_orphans()
+    stay_private()
+    end_with_the_parent()
     ready = False
     try:
         for line in requests:
@@ -133,8 +146,6 @@ def main() -> None:
                 _prepare()
                 ready = True
             _answer(request, setting, spares, emit)
-    except KeyboardInterrupt:
-        sys.exit(130)
     finally:
         spares.close()
         kill_descendants()

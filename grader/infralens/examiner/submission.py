@@ -62,24 +62,31 @@ class Submission:
 
     def missing(self, name: str, lab: str) -> str:
         """The sentence for a name that is not there, with the most likely reason."""
-        owner = name.rpartition(".")[0]
-        peers = [d for d in self.definitions.values() if d.name.rpartition(".")[0] == owner]
-        if owner == "":
-            peers = [d for d in self.definitions.values() if "." not in d.name]
-        folded = {d.name.lower().replace("_", ""): d for d in peers}
-        near = difflib.get_close_matches(name.lower().replace("_", ""), folded, n=1, cutoff=0.6)
+        owner, _, last = name.rpartition(".")
+        peers = {
+            _folded(d.name.rpartition(".")[2]): d
+            for d in self.definitions.values()
+            if d.name.rpartition(".")[0] == owner
+        }
         sentence = f"{lab} is missing `{name}`"
+        near = difflib.get_close_matches(_folded(last), peers, n=1, cutoff=0.6)
         if near:
-            other = folded[near[0]]
+            other = peers[near[0]]
             return (
                 f"{sentence}; your file has `{other.name}` on line {other.line}. Did you rename it?"
             )
-        stray = self.definitions.get(f"{name.replace('.', '_').lower()}")
-        if stray:
+        strays = {_folded(d.name): d for d in self.definitions.values()}
+        stray = strays.get(_folded(last)) or strays.get(_folded(name))
+        if stray is not None:
             return (
                 f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
             )
         return f"{sentence}. Put it back under that name."
+
+
+def _folded(name: str) -> str:
+    """A name without what a typing slip changes."""
+    return name.lower().replace("_", "").replace(".", "")
 
 
 def _definition(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Definition:
@@ -106,12 +113,13 @@ def read_submission(path: Path) -> Submission:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableError(f"{path} cannot be read: {reason}.") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        directory = stat.S_ISDIR(mode)
+        what = "a directory; name the file in it" if directory else "not a regular file"
+        raise UnreadableError(f"{path} is {what}.")
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise UnreadableError(f"{path} is a directory; name the file in it.")
-        if not stat.S_ISREG(mode):
-            raise UnreadableError(f"{path} is not a regular file.")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise UnreadableError(

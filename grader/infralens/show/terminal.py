@@ -47,8 +47,20 @@ def _heading(report: Report, short: str) -> Text:
 
 def _todos(report: Report, console: Console) -> Table:
     table = Table.grid(padding=(0, 2))
-    for column in ("mark", "todo", "title", "points", "word"):
-        table.add_column(column, justify="right" if column == "points" else "left", no_wrap=True)
+    widths = {
+        "mark": 1,
+        "todo": max(len(todo.id) for todo in report.todos),
+        "title": None,  # the one that gives way on a narrow terminal
+        "points": max(len(f"{todo.points}") for todo in report.todos) * 2 + 1,
+        "word": max(len(WORDS[todo.status]) for todo in report.todos),
+    }
+    for column, width in widths.items():
+        table.add_column(
+            justify="right" if column == "points" else "left",
+            width=width,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
     unicode = console.encoding.lower().startswith("utf")
     for todo in report.todos:
         mark, style = MARKS[todo.status]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-from infralens.examiner import misconception
 from torch import Tensor
+
+from infralens.examiner import misconception
 
 PROCESS = "handbook/process.md"
 OBJECTIVE = "handbook/objective.md"
@@ -237,6 +238,16 @@ def promoted(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
 def wraps(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
     """A negative timestep was read from the far end of the table, as the library does in silence.
     There is no such timestep: raise a ValueError."""
+    inside(t.clamp(min=0), table)
+    a = beside(table[t], x)
+    return (a.sqrt() * x + (1 - a).sqrt() * noise).to(x.dtype)
+
+
+@misconception("1.3", "timestep-beyond-the-table", replaces="add_noise", reads=FORWARD)
+def beyond(x: Tensor, noise: Tensor, t: Tensor, table: Tensor) -> Tensor:
+    """A timestep beyond the table was left to torch, which raises an IndexError. Check both ends
+    yourself, T included, and raise a ValueError."""
+    inside(t.clamp(max=0), table)
     a = beside(table[t], x)
     return (a.sqrt() * x + (1 - a).sqrt() * noise).to(x.dtype)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from infralens.examiner import misconception
 from torch import Tensor
+
+from infralens.examiner import misconception
 
 PAGE = "handbook/process.md"
 TARGETS = f"{PAGE}#what-the-network-is-asked-for"

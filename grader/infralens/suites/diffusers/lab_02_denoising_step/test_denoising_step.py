@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from diffusers import DDIMScheduler, DDPMScheduler
+from torch import Tensor
+
 from infralens.examiner import (
     Draw,
     assert_equals,
@@ -16,7 +18,6 @@ from infralens.examiner import (
     todo,
     unpack,
 )
-from torch import Tensor
 
 PREDICTIONS = ("epsilon", "sample", "v_prediction")
 VARIANCES = ("fixed_small", "fixed_large")

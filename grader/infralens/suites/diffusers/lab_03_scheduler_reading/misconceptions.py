@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import torch
-from infralens.examiner import misconception
 from torch import Tensor
+
+from infralens.examiner import misconception
 
 PAGE = "handbook/scheduler.md"
 

@@ -10,6 +10,7 @@ from diffusers import (
     FlowMatchEulerDiscreteScheduler,
     HeunDiscreteScheduler,
 )
+
 from infralens.quiz import question
 
 

@@ -17,6 +17,7 @@ from diffusers import (
     HeunDiscreteScheduler,
     PNDMScheduler,
 )
+
 from infralens.examiner import (
     Draw,
     assert_equals,

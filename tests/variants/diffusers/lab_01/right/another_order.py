@@ -1,4 +1,4 @@
-"""Lab 01 in torch by other routes: logarithms, batch axis last, factors rounded before the product."""
+"""Lab 01 in torch by other routes: logarithms, the batch axis last, factors rounded first."""
 
 import torch
 

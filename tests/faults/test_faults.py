@@ -1,0 +1,227 @@
+"""What happens around a grade when processes are killed, interrupted, or find nothing installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infralens.labs import find_lab, find_labs
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+
+LAB = find_lab("lab-03", find_labs())
+SECONDS = 90.0  # for an examiner to import torch and diffusers on a busy machine
+PROMPTLY = 8.0
+SLEEPY = """
+import os, time
+print("begun", flush=True)
+
+def timesteps(num_train_timesteps, num_inference_steps, spacing, steps_offset):
+    {first}
+    open({marker!r}, "w").close()
+    time.sleep(9)
+"""
+
+
+@dataclass
+class Running:
+    """`infralens grade lab-03` of a submission that sleeps, stopped in the middle of its call."""
+
+    process: subprocess.Popen[str]
+    workspace: Path
+    family: list[psutil.Process]
+
+    def examiner(self) -> psutil.Process:
+        (found,) = [
+            member
+            for member in psutil.Process(self.process.pid).children()
+            if "infralens.examiner" in member.cmdline()
+        ]
+        return found
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr, which must come promptly."""
+        out, err = self.process.communicate(timeout=PROMPTLY)
+        return self.process.returncode, out, err
+
+    def left(self) -> list[str]:
+        """What of its family is alive, after a moment in which it may go."""
+        _, alive = psutil.wait_procs(self.family, timeout=5)
+        return [" ".join(member.cmdline()) for member in alive if running(member)]
+
+
+def running(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    begun: list[Running] = []
+
+    def start(*words: str, first: str = "pass", isolation: str = "process") -> Running:
+        workspace, marker = tmp_path / "work", tmp_path / "marker"
+        path = workspace / LAB.track / LAB.folder / LAB.file
+        path.parent.mkdir(parents=True)
+        (workspace / ".infralens").mkdir()
+        (workspace / ".infralens" / "progress.json").write_text(PROGRESS, encoding="utf-8")
+        path.write_text(SLEEPY.format(marker=str(marker), first=first), encoding="utf-8")
+        command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03", "--todo", "3.1"]
+        process = subprocess.Popen(
+            [*command, "--isolation", isolation, "--device", "cpu", *words],
+            cwd=workspace,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        started = Running(process, workspace, [])
+        begun.append(started)
+        deadline = time.monotonic() + SECONDS
+        while not marker.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        started.family = psutil.Process(process.pid).children(recursive=True)
+        assert len(started.family) >= 2
+        return started
+
+    yield start
+    for each in begun:
+        for member in each.family:
+            with suppress(psutil.Error):
+                member.kill()
+        each.process.kill()
+        each.process.communicate()
+
+
+PROGRESS = json.dumps(
+    {
+        "schema": 1,
+        "labs": {LAB.id: {"3.1": {"score": 2, "points": 2, "status": "passed"}}},
+        "hints": {},
+    }
+)
+
+
+def progress_of(run: Running) -> str:
+    return (run.workspace / ".infralens" / "progress.json").read_text(encoding="utf-8")
+
+
+def test_an_examiner_that_is_killed_is_a_report_of_a_grader_that_failed(start: Start) -> None:
+    run = start("--format", "json")
+    run.examiner().send_signal(signal.SIGKILL)
+    code, out, err = run.end()
+    assert code == 3
+    report = json.loads(out)
+    assert report["grader_error"].startswith("the examiner ended")
+    assert (report["score"], report["passed"]) == (0, False)
+    assert [todo["status"] for todo in report["todos"]] == ["error"]
+    assert "Traceback" not in err
+    assert run.left() == []
+    assert progress_of(run) == PROGRESS
+
+
+CHILD = "import subprocess, sys; subprocess.Popen(['sleep', '77'], start_new_session=True)"
+
+
+def test_an_examiner_that_is_killed_leaves_no_child_of_the_submission(start: Start) -> None:
+    run = start(first=CHILD)
+    assert any("sleep" in member.name() for member in run.family)
+    run.examiner().send_signal(signal.SIGKILL)
+    assert run.end()[0] == 3
+    assert run.left() == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+def test_an_interrupted_grade_ends_promptly_and_leaves_nothing(
+    start: Start, sent: signal.Signals
+) -> None:
+    run = start(first=CHILD)
+    run.process.send_signal(sent)
+    began = time.monotonic()
+    code, out, err = run.end()
+    assert code != 0
+    assert time.monotonic() - began < PROMPTLY
+    assert "points" not in out
+    assert "Traceback" not in err
+    assert run.left() == []
+    assert progress_of(run) == PROGRESS
+
+
+def test_a_killed_command_line_leaves_nothing(start: Start) -> None:
+    run = start()
+    run.process.kill()
+    run.end()
+    _, alive = psutil.wait_procs(run.family, timeout=15)
+    assert [member for member in alive if running(member)] == []
+    assert progress_of(run) == PROGRESS
+
+
+# Nothing installed
+
+BLOCK = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def without(package: str, folder: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """`infralens …` where a package cannot be imported."""
+    (folder / "sitecustomize.py").write_text(BLOCK.format(package=package), encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "infralens.cli", *words],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("package", ["torch", "diffusers"])
+def test_a_missing_package_is_one_sentence_and_exit_code_3(tmp_path: Path, package: str) -> None:
+    words = ["grade", "lab-03", "--isolation", "process", "--file", str(LAB.stub)]
+    done = without(package, tmp_path, words)
+    assert done.returncode == 3
+    assert "The grader failed; your answers were not judged." in done.stdout
+    assert package in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(done.stdout.strip().splitlines()) <= 6
+
+
+def test_a_missing_package_is_a_report_where_one_is_asked_for(tmp_path: Path) -> None:
+    words = ["grade", "lab-03", "--isolation", "process", "--file", str(LAB.stub)]
+    done = without("torch", tmp_path, [*words, "--format", "json"])
+    assert done.returncode == 3
+    assert "torch" in json.loads(done.stdout)["grader_error"]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", [["list"], ["read", "lab-03"], ["--help"], ["hint", "3.1"]])
+def test_what_only_shows_works_without_torch(tmp_path: Path, words: Sequence[str]) -> None:
+    done = without("torch", tmp_path, words)
+    assert done.returncode == 0
+    assert done.stderr == ""

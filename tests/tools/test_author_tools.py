@@ -1,0 +1,202 @@
+"""check and new, as an author uses them: a lab of one's own from nothing to graded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infralens.authoring import current_stub, prove
+from infralens.cli import main
+from infralens.grading import grade
+from infralens.labs import Lab, find_lab, find_labs
+
+CHECK = '''"""Halving."""
+
+from infralens.examiner import assert_matches, todo
+
+
+@todo("7.1")
+def test_every_number_is_halved(candidate, draw):
+    """half divides every number by two."""
+    sample = draw.latents(3, 4, 8, 12)
+    answer = candidate.half(sample)
+    assert_matches(answer, library=lambda: sample / 2, truth=lambda: sample.double() / 2)
+'''
+WRONG = '''"""Halving."""
+
+from infralens.examiner import misconception
+
+
+@misconception("7.1", "doubled", replaces="half", reads="handbook/halves.md#halves")
+def doubled(sample):
+    """The numbers were doubled. Half of a number is that number divided by two."""
+    return sample * 2
+'''
+SOLUTION = '''"""Halving."""
+
+
+def half(sample):
+    """7.1 · Half of every number.
+
+    >>> half(3.0)
+    1.5
+    """
+    ### BEGIN SOLUTION
+    return sample * 0.5
+    ### END SOLUTION
+'''
+QUIZ = '''"""Halving."""
+
+from infralens.quiz import question
+
+
+@question("What is half of 10?")
+def ten() -> int:
+    """Ten divided by two."""
+    return 5
+
+
+@question("What is half of 12?")
+def twelve() -> int:
+    """Twelve divided by two."""
+    return 6
+
+
+@question("What is half of 14?")
+def fourteen() -> int:
+    """Fourteen divided by two."""
+    return 7
+'''
+PAGE = """# Halving
+
+1 point, or rather 1 points.
+
+```python
+assert torch.tensor(3.0) / 2 == 1.5
+```
+
+## Checkpoints
+
+1. What is half of 10?
+2. What is half of 12?
+3. What is half of 14?
+"""
+YAML = """
+title: Halving
+goal: Know what a half is.
+file: halving.py
+reading: handbook/halves.md
+todos:
+  - id: "7.1"
+    title: Halves
+    points: 1
+    names: [half]
+    hints: [look, think, write]
+"""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def finished(folder: Path) -> Lab:
+    """The lab that `new` began, with everything that was left to write in it."""
+    suite = folder / "suites" / "mine" / "lab_07_halving"
+    (folder / "exercises" / "handbook").mkdir(exist_ok=True)
+    pages = {
+        suite / "lab.yaml": YAML,
+        suite / "test_halving.py": CHECK,
+        suite / "misconceptions.py": WRONG,
+        suite / "quiz.py": QUIZ,
+        folder / "solutions" / "mine" / "lab-07-halving" / "halving.py": SOLUTION,
+        folder / "exercises" / "mine" / "lab-07-halving" / "README.md": PAGE,
+        folder / "exercises" / "handbook" / "halves.md": "# Halves\n",
+    }
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+    lab = find_lab("mine/lab-07", find_labs([folder]))
+    lab.stub.write_text(current_stub(lab), encoding="utf-8")
+    return lab
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    result = run("new", "mine", "lab-07", "Halving", "--into", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    return tmp_path
+
+
+def test_a_new_lab_is_found_and_check_lists_what_is_left(begun: Path) -> None:
+    result = run("--labs", str(begun), "check", "--lab", "mine/lab-07", "--seeds", "1")
+    assert result.exit_code == 1
+    left = [line for line in result.output.splitlines() if "is left to write" in line]
+    assert len(left) >= 10
+    assert all(line.startswith("mine/lab-07: ") for line in left)
+
+
+def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) -> None:
+    lab = finished(begun)
+    proof = prove(lab, seeds=2)
+    assert [fault.sentence for fault in proof.faults] == []
+    assert lab.solution is not None
+    assert grade(lab, lab.solution, isolation="process").passed
+    assert grade(lab, lab.stub, isolation="process").todos[0].status == "not_started"
+
+
+def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
+    lab = finished(begun)
+    assert lab.solution is not None
+    faults = {
+        "the stub is not what the solution makes": (lab.stub, "raise", "pass  # raise"),
+        "has no such heading": (lab.suite / "misconceptions.py", "#halves", "#thirds"),
+        "code block 1 raises AssertionError": (lab.page, "== 1.5", "== 2.5"),
+        "does not give what it says": (lab.solution, "    1.5", "    2.5"),
+        "is not under ## Checkpoints": (lab.page, "half of 12?", "half of 13?"),
+        "it needs 3": (lab.suite / "lab.yaml", "[look, think, write]", "[look]"),
+        "passes todo 7.1": (lab.suite / "misconceptions.py", "sample * 2", "sample / 2"),
+        "is not named": (
+            lab.suite / "misconceptions.py",
+            'misconception("7.1"',
+            'misconception("7.2"',
+        ),
+        "although the library is wrong": (
+            lab.suite / "test_halving.py",
+            "library=lambda: sample / 2, truth=lambda: sample.double() / 2",
+            "library=lambda: answer, truth=lambda: answer.double()",
+        ),
+    }
+    for sentence, (path, old, new) in faults.items():
+        before = path.read_text(encoding="utf-8")
+        assert old in before, sentence
+        path.write_text(before.replace(old, new), encoding="utf-8")
+        found = [
+            fault.sentence for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
+        ]
+        path.write_text(before, encoding="utf-8")
+        assert any(sentence in fault for fault in found), (sentence, found)
+
+
+def test_new_touches_no_lab_that_is_there(begun: Path) -> None:
+    result = run("new", "mine", "lab-07", "Other", "--into", str(begun))
+    assert result.exit_code == 2
+    assert "has a lab-07 already" in result.output
+
+
+@pytest.mark.parametrize(
+    ("lab", "title"), [("lab7", "Halving"), ("../lab-07", "Halving"), ("lab-07", "…")]
+)
+def test_new_refuses_names_that_are_none(lab: str, title: str, tmp_path: Path) -> None:
+    result = run("new", "mine", lab, title, "--into", str(tmp_path))
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_in_authoring_md_exist() -> None:
+    import infralens.examiner as api
+
+    text = (Path(__file__).resolve().parents[2] / "grader" / "AUTHORING.md").read_text("utf-8")
+    for name in api.__all__:
+        if name not in ("Draw", "Recorded"):
+            assert name in text, name

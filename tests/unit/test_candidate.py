@@ -1,0 +1,819 @@
+"""A submission in a process of its own, seen through whole grades of labs made here."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infralens.grading import examiner, grade
+from infralens.report import CheckResult, Report
+
+
+def checks_of(report: Report) -> dict[str, CheckResult]:
+    return {check.name: check for todo in report.todos for check in todo.checks}
+
+
+def names_in(suite: str) -> Sequence[str]:
+    return re.findall(r"^def (test_\w+)", suite, re.MULTILINE)
+
+
+# What a suite can do with a submission
+
+USES = """
+import threading
+import torch
+from torch import nn
+
+
+class Counter:
+    def __init__(self, start):
+        self.total = start
+
+    def add(self, n):
+        self.total += n
+        return self.total
+
+    @property
+    def double(self):
+        return 2 * self.total
+
+    def itself(self):
+        return self
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 1, bias=False)
+        self.fixed = nn.Linear(1, 1, bias=False).requires_grad_(False)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def fill(x, value):
+    x.fill_(value)
+
+def total(x):
+    return x.sum()
+
+def grad_mode():
+    return torch.is_grad_enabled()
+
+def loop(denoise, timesteps, x):
+    for t in timesteps:
+        x = denoise(x * 0.5, t, guidance=2.0)
+    return x
+
+def kept(callback):
+    globals()["later"] = callback
+
+def use_kept():
+    return caught(later)
+
+def caught(callback, *args):
+    try:
+        return callback(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+def in_a_thread(callback):
+    said = []
+    thread = threading.Thread(target=lambda: said.append(caught(callback)))
+    thread.start()
+    thread.join()
+    return said[0]
+
+def with_an_object(callback):
+    return caught(callback, object())
+
+def about(thing):
+    return {
+        "order": thing.order, "secret": hasattr(thing, "secret"), "dir": dir(thing),
+        "factor": thing.config.scaling_factor, "same": thing.config["scaling_factor"],
+        "get": thing.config.get("nothing", 4), "repr": repr(thing),
+    }
+
+def step(thing, x):
+    output = thing.step(x, 3, sample=x)
+    return output.prev_sample, output[0], thing.inner.times(2)
+
+def meddle(thing):
+    thing.order = 5
+
+def force(thing):
+    return caught(thing._ask, {"kind": "use", "n": thing._record.number, "name": "secret"})
+
+def noise(generator):
+    return torch.randn(4, generator=generator)
+
+def advanced(generator):
+    torch.randn(4, generator=generator)
+    return generator
+
+def kinds(*values, **named):
+    return [type(v).__name__ for v in values], {k: type(v).__name__ for k, v in named.items()}
+
+def unsendable():
+    return {"a": [1, torch.eye(2).to_sparse()]}
+
+def a_set():
+    return {1, 2}
+"""
+
+USES_SUITE = """
+from infralens.wire import Namespace
+
+def said(call):
+    try:
+        return f"returned {call()!r}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+def expect(found, wanted):
+    assert_equals(found, value=wanted, what=f"{found!r}")
+
+class Thing:
+    order, secret = 2, 7
+    config = Namespace({"scaling_factor": 0.25})
+
+    def step(self, output, t, sample):
+        return Namespace({"prev_sample": output + sample + t})
+
+class Inner:
+    def times(self, n):
+        return 21 * n
+
+def thing():
+    target = Thing()
+    target.inner = remote(Inner(), methods=["times"])
+    return remote(target, attributes=["order", "config", "inner"], methods=["step"])
+
+@todo("90.1")
+def test_attributes_methods_and_properties_of_an_object_are_reached(candidate):
+    mine = candidate.Counter(3)
+    expect(mine.add(4), 7)
+    expect([mine.total, mine.double], [7, 14])
+    expect(mine.itself().add(n=1), 8)
+
+@todo("90.1")
+def test_two_objects_keep_their_own_state(candidate):
+    one, other = candidate.Counter(1), candidate.Counter(10)
+    one.add(1), other.add(1)
+    expect([one.total, other.total], [2, 11])
+
+@todo("90.1")
+def test_a_missing_attribute_is_named(candidate):
+    sentence = said(lambda: candidate.Counter(1).doubled)
+    expect(sentence.startswith("MismatchError: lab-90 is missing `Counter.doubled`"), True)
+
+@todo("90.1")
+def test_the_state_of_a_module_is_read_and_set(candidate):
+    net = candidate.Net()
+    weights = {"linear.weight": torch.tensor([[2.0, 3.0]]), "fixed.weight": torch.ones(1, 1)}
+    set_state(net, weights)
+    expect(state_of(net)["linear.weight"], weights["linear.weight"])
+    expect(net(torch.tensor([[1.0, 10.0]])), torch.tensor([[32.0]]))
+    expect(requires_grad(net), {"linear.weight": True, "fixed.weight": False})
+
+@todo("90.1")
+def test_arguments_are_copies(candidate):
+    x = torch.ones(3)
+    candidate.fill(x, 5.0)
+    expect(x, torch.ones(3))
+
+@todo("90.1")
+def test_changes_in_place_are_seen_in_what_is_kept(candidate):
+    kept = keep(candidate, torch.ones(3))
+    candidate.fill(kept, 5.0)
+    expect(candidate.total(kept), torch.tensor(15.0))
+    expect(fetch(kept), torch.full((3,), 5.0))
+
+@todo("90.1")
+def test_a_result_can_be_kept_whatever_it_is(candidate):
+    answer = candidate.kinds.kept(1)
+    expect(fetch(answer), (["int"], {}))
+
+@todo("90.1")
+def test_a_callback_is_seen_once_per_timestep_with_its_inputs(candidate):
+    seen = []
+    def denoise(x, t, guidance):
+        seen.append((x.tolist(), t, guidance))
+        return x + t
+    answer = candidate.loop(denoise, [3, 2, 1], torch.tensor([8.0]))
+    expect(seen, [([4.0], 3, 2.0), ([3.5], 2, 2.0), ([2.75], 1, 2.0)])
+    expect(answer, torch.tensor([3.75]))
+
+@todo("90.1")
+def test_a_callback_is_refused_to_another_thread(candidate):
+    seen = []
+    answer = candidate.in_a_thread(lambda: seen.append(1))
+    expect([answer.split(":")[0], seen], ["OutOfTurnError", []])
+
+@todo("90.1")
+def test_a_callback_that_an_object_holds_serves_its_later_calls(candidate):
+    candidate.kept(lambda: 5)
+    expect(candidate.use_kept(), 5)
+
+@todo("90.1")
+def test_a_callback_is_refused_after_the_check_that_it_belonged_to(candidate):
+    expect(candidate.use_kept().split(":")[0], "RemoteError")
+
+@todo("90.1")
+def test_what_a_callback_raises_reaches_the_submission(candidate):
+    def refuse():
+        raise ValueError("no such timestep")
+    expect(candidate.caught(refuse), "RemoteError: ValueError: no such timestep")
+
+@todo("90.1")
+def test_a_callback_called_wrongly_raises_in_the_submission(candidate):
+    expect(candidate.caught(lambda x: x).startswith("RemoteError: TypeError"), True)
+
+@todo("90.1")
+def test_an_object_is_no_argument_for_a_callback(candidate):
+    sentence = candidate.with_an_object(lambda x: x)
+    expect(sentence.startswith("TypeError: an argument is a object"), True)
+
+@todo("90.1")
+def test_a_remote_object_shows_what_is_declared_and_nothing_else(candidate):
+    expect(candidate.about(thing()), {
+        "order": 2, "secret": False, "dir": ["config", "inner", "order", "step"], "factor": 0.25,
+        "same": 0.25, "get": 4, "repr": "<Thing>",
+    })
+
+@todo("90.1")
+def test_every_use_of_a_remote_object_is_recorded(candidate):
+    lent = thing()
+    one, other, inner = candidate.step(lent, torch.ones(2))
+    expect(one, torch.full((2,), 5.0))
+    expect(other, torch.full((2,), 5.0))
+    expect(inner, 42)
+    expect([name for name, _, _ in lent.uses], ["step", "inner"])
+    (_, args, kwargs), _ = lent.uses
+    expect([args[1], list(kwargs)], [3, ["sample"]])
+
+@todo("90.1")
+def test_a_remote_object_cannot_be_set(candidate):
+    lent = thing()
+    expect("cannot be set in this lab" in said(lambda: candidate.meddle(lent)), True)
+    expect(lent.target.order, 2)
+
+@todo("90.1")
+def test_a_forged_use_of_a_remote_object_is_refused(candidate):
+    lent = thing()
+    expect(candidate.force(lent), "RemoteError: AttributeError: Thing has no secret")
+    expect(lent.uses, [])
+
+@todo("90.1")
+def test_a_generator_gives_the_same_numbers_there(candidate):
+    ours, twin = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+    expect(candidate.noise(ours), torch.randn(4, generator=twin))
+    expect(torch.randn(4, generator=ours), candidate.noise(torch.Generator().manual_seed(5)))
+
+@todo("90.1")
+def test_a_generator_comes_back_where_it_stands(candidate):
+    twin = torch.Generator().manual_seed(5)
+    torch.randn(4, generator=twin)
+    mine = candidate.advanced(torch.Generator().manual_seed(5))
+    expect(torch.randn(4, generator=mine), torch.randn(4, generator=twin))
+
+@todo("90.1")
+def test_arguments_arrive_with_their_kinds(candidate):
+    import numpy as np
+    answer = candidate.kinds(True, 1, 1.0, "a", b"a", None, (1,), [1], {"a": 1}, torch.float16,
+        torch.device("cpu"), torch.ones(1), np.zeros((1, 1, 3), np.uint8), image=True)
+    expect(answer[0], ["bool", "int", "float", "str", "bytes", "NoneType", "tuple", "list", "dict",
+        "dtype", "device", "Tensor", "ndarray"])
+    expect(answer[1], {"image": "bool"})
+
+@todo("90.1")
+def test_what_cannot_cross_is_one_sentence(candidate):
+    expect(said(candidate.unsendable), "MismatchError: returned a Tensor that is not dense "
+        "(layout torch.sparse_coo), which cannot be graded")
+
+@todo("90.1")
+def test_an_object_where_a_number_belongs_is_named_by_its_type(candidate):
+    answer = candidate.a_set()
+    expect(said(lambda: assert_equals(answer, value=1, what="it")),
+        "MismatchError: it: a set object, expected the int 1")
+
+@todo("90.1")
+def test_gradients_are_off_in_a_call(candidate):
+    expect(candidate.grad_mode(), False)
+"""
+
+
+@pytest.fixture(scope="module")
+def uses(workshop: Any) -> Report:
+    report: Report = workshop.grade(workshop.lab(USES_SUITE), USES)
+    return report
+
+
+@pytest.mark.parametrize("check", names_in(USES_SUITE))
+def test_a_suite_finds_that(uses: Report, check: str) -> None:
+    assert uses.grader_error is None
+    found = checks_of(uses)[check]
+    assert (found.status, found.message) == ("passed", "")
+
+
+# Calls that give no answer
+
+FATE_SUITE = """
+def expects_one(number, name):
+    @todo(number)
+    def check(candidate):
+        assert_equals(getattr(candidate, name)(), value=1, what="the answer")
+    return check
+
+""" + "\n".join(
+    f'test_{name} = expects_one("90.{number}", "{name}")'
+    for number, name in enumerate(
+        [
+            "hangs",
+            "exits",
+            "segfaults",
+            "takes_memory",
+            "takes_memory_in_children",
+            "raises_without_text",
+            "leaves_by_exception",
+            "interrupts",
+            "writes_to_the_channel",
+            "prints",
+            "prints_much",
+            "prints_and_dies",
+            "recurses",
+            "fine",
+        ],
+        start=1,
+    )
+)
+FATES = """
+import ctypes, os, subprocess, sys, time
+
+def hangs():
+    time.sleep(60)
+
+def exits():
+    os._exit(0)
+
+def segfaults():
+    ctypes.string_at(0)
+
+def takes_memory():
+    return len(bytearray(8 * 2**30))
+
+def takes_memory_in_children():
+    for _ in range(4):
+        if os.fork() == 0:
+            block = bytearray(b"x") * (200 * 2**20)
+            time.sleep(60)
+    time.sleep(60)
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("mute")
+
+def raises_without_text():
+    raise Mute
+
+def leaves_by_exception():
+    sys.exit(0)
+
+def interrupts():
+    raise KeyboardInterrupt
+
+def writes_to_the_channel():
+    for number in range(3, 30):
+        try:
+            os.write(number, b"x" * 64)
+        except OSError:
+            pass
+    return 1
+
+def prints():
+    print("to stdout", flush=True)
+    print("to stderr", file=sys.stderr)
+    subprocess.run(["echo", "from a child"])
+    os.write(1, b"past Python \\xff\\n")
+    return 2
+
+def prints_much():
+    for _ in range(50):
+        print("spam" * 25_000)
+    return 2
+
+def prints_and_dies():
+    print("the last words")
+    sys.stdout.flush()
+    os._exit(3)
+
+def recurses():
+    return recurses()
+
+def fine():
+    return 1
+"""
+
+
+@pytest.fixture(scope="module")
+def fates(workshop: Any) -> Report:
+    lab = workshop.lab(
+        FATE_SUITE,
+        todos=[f"90.{number}" for number in range(1, 15)],
+        limits={"call_seconds": 2.0, "lab_seconds": 100.0, "memory_mb": 500},
+    )
+    report: Report = workshop.grade(lab, FATES)
+    return report
+
+
+def test_the_call_after_all_that_still_scores(fates: Report) -> None:
+    assert fates.grader_error is None
+    assert [todo.id for todo in fates.todos if todo.score] == ["90.14"]
+    assert fates.score == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "says"),
+    [
+        ("hangs", "timeout", "no answer within 2 seconds"),
+        ("exits", "error", "your code ended its process with exit code 0"),
+        ("segfaults", "error", r"your code crashed its process \(signal SIGSEGV\)"),
+        ("takes_memory", "error", "your code raised MemoryError on line"),
+        ("takes_memory_in_children", "error", "your code used more than 500 MiB of memory"),
+        ("raises_without_text", "error", r"your code raised Mute on line \d+: \(its text"),
+        ("leaves_by_exception", "error", r"your code raised SystemExit on line \d+: 0"),
+        ("interrupts", "error", "your code raised KeyboardInterrupt on line"),
+        ("writes_to_the_channel", "error", "your code sent bytes that begin no frame"),
+        ("recurses", "error", "your code raised RecursionError on line"),
+    ],
+)
+def test_a_call_without_an_answer_says_why(
+    fates: Report, name: str, status: str, says: str
+) -> None:
+    check = checks_of(fates)[f"test_{name}"]
+    assert check.status == status
+    assert re.match(says, check.message)
+
+
+def test_all_that_is_printed_is_caught_in_its_order(fates: Report) -> None:
+    detail = checks_of(fates)["test_prints"].detail
+    assert detail is not None
+    assert detail.output == "to stdout\nto stderr\nfrom a child\npast Python \ufffd\n"
+
+
+def test_megabytes_of_output_are_bounded_and_counted(fates: Report) -> None:
+    detail = checks_of(fates)["test_prints_much"].detail
+    assert detail is not None
+    assert detail.output is not None
+    assert len(detail.output) < 20_000
+    assert re.search(r"and 4,98\d,\d{3} bytes more$", detail.output)
+
+
+def test_what_was_printed_before_the_end_of_the_process_is_not_lost(fates: Report) -> None:
+    detail = checks_of(fates)["test_prints_and_dies"].detail
+    assert detail is not None
+    assert detail.output == "the last words\n"
+
+
+def test_what_one_check_printed_is_not_shown_with_another(fates: Report) -> None:
+    detail = checks_of(fates)["test_recurses"].detail
+    assert detail is not None
+    assert "spam" not in (detail.output or "")
+
+
+def test_the_time_for_a_lab_is_limited_as_a_whole(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    @pytest.mark.parametrize("case", range(20))
+    def test_slow(candidate, case):
+        assert_equals(candidate.slow(), value=1)
+
+    @todo("90.2")
+    def test_quick(candidate):
+        assert_equals(candidate.quick(), value=1)
+    """
+    lab = workshop.lab(
+        suite, todos=["90.1", "90.2"], limits={"call_seconds": 1.0, "lab_seconds": 1.5}
+    )
+    text = "import time\ndef slow():\n    time.sleep(0.4)\n    return 1\ndef quick(): return 1\n"
+    started = time.monotonic()
+    report = workshop.grade(lab, text)
+    assert time.monotonic() - started < 1.5 + 4
+    assert report.score == 0
+    assert report.grader_error is None
+    last = checks_of(report)["test_quick"]
+    assert (last.status, last.message) == (
+        "timeout",
+        "your code has used its 1.5 seconds for this lab",
+    )
+
+
+def test_an_endless_import_is_ended_once_and_for_all(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    @pytest.mark.parametrize("case", range(30))
+    def test_one(candidate, case):
+        assert_equals(candidate.one(), value=1)
+    """
+    lab = workshop.lab(suite, limits={"call_seconds": 1.0, "lab_seconds": 60.0})
+    started = time.monotonic()
+    report = workshop.grade(lab, "while True:\n    pass\n")
+    assert time.monotonic() - started < 6
+    assert checks_of(report)["test_one"].status == "timeout"
+
+
+ONE = """
+@todo("90.1")
+def test_one(candidate):
+    assert_equals(candidate.one(), value=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import diffusers\ndef one(): return 1\n", 1),
+        ("def one():\n    from diffusers.schedulers import scheduling_ddim\n    return 1\n", 2),
+        (
+            "import importlib\ndef one():\n    return importlib.import_module('diffusers') and 1\n",
+            3,
+        ),
+    ],
+    ids=["at the top", "in a call", "by name"],
+)
+def test_a_masked_module_gives_one_sentence(workshop: Any, text: str, line: int) -> None:
+    report = workshop.grade(workshop.lab(ONE, masked=["diffusers"]), text)
+    assert report.score == 0
+    message = checks_of(report)["test_one"].message
+    assert f"on line {line}: diffusers cannot be imported in this lab" in message
+
+
+def test_a_masked_module_is_an_import_error_and_others_are_not_masked(workshop: Any) -> None:
+    text = """
+    import json, torch
+    try:
+        import diffusers
+    except ImportError:
+        def one(): return 1
+    """
+    assert workshop.grade(workshop.lab(ONE, masked=["diffusers"]), text).passed
+
+
+def test_a_submission_that_defines_nothing_scores_nothing(workshop: Any) -> None:
+    report = workshop.grade(workshop.lab(ONE), "")
+    assert (report.score, report.grader_error) == (0, None)
+    message = checks_of(report)["test_one"].message
+    assert message == "lab-90 is missing `one`. Put it back under that name."
+
+
+# Nothing stays behind
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_candidate_that_forks_leaves_nothing_behind(workshop: Any, tmp_path: Path) -> None:
+    text = f"""
+    import os, pathlib, subprocess, sys, time
+    notes = pathlib.Path({str(tmp_path)!r})
+
+    def note():
+        (notes / str(os.getpid())).write_text(os.getcwd())
+
+    def one():
+        note()
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(90)"],
+            start_new_session=True).pid
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                note()
+                time.sleep(90)
+            os._exit(0)
+        while len(list(notes.iterdir())) < 2:
+            time.sleep(0.01)
+        return 1
+    """
+    assert workshop.grade(workshop.lab(ONE), text).passed
+    notes = list(tmp_path.iterdir())
+    pids = [int(note.name) for note in notes]
+    assert len(pids) == 2
+    deadline = time.monotonic() + 5
+    while not all(gone(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert all(gone(pid) for pid in pids)
+    sleepers = [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "import time; time.sleep(90)" in (process.info["cmdline"] or [])
+    ]
+    assert not sleepers
+    assert not [note for note in notes if Path(note.read_text(encoding="utf-8")).exists()]
+
+
+# Replaying
+
+
+SEEDED = """
+@todo("90.1")
+@pytest.mark.parametrize("case", [1, 2])
+def test_guess(candidate, draw, case):
+    x, n = draw.latents(2, 2), draw.integer(0, 10**9)
+    assert_matches(candidate.guess(x, n), library=lambda: x + n, truth=lambda: x.double() + n)
+"""
+GUESS = "def guess(x, n):\n    print(n)\n    return x * 3\n"
+
+
+def test_a_seed_replays_a_grade_exactly(workshop: Any) -> None:
+    lab = workshop.lab(SEEDED)
+    path = workshop.submission(GUESS)
+    first = workshop.grade(lab, path, seed=11)
+    again = workshop.grade(lab, path, seed=11)
+    other = workshop.grade(lab, path, seed=12)
+    assert replace(first, seconds=0.0) == replace(again, seconds=0.0)
+    assert checks_of(first) != checks_of(other)
+
+
+def test_without_a_seed_every_grade_has_fresh_inputs(workshop: Any) -> None:
+    lab = workshop.lab(SEEDED)
+    path = workshop.submission(GUESS)
+    first, second = workshop.grade(lab, path), workshop.grade(lab, path)
+    assert first.seed != second.seed
+    assert checks_of(first)["test_guess"].detail != checks_of(second)["test_guess"].detail
+
+
+def test_a_candidate_remembers_nothing_of_an_earlier_grade(workshop: Any) -> None:
+    text = """
+    import torch
+
+    def one():
+        torch.before = getattr(torch, "before", 0) + 1
+        return torch.before
+    """
+    lab = workshop.lab(ONE)
+    assert workshop.grade(lab, text).passed
+    assert workshop.grade(lab, text).passed
+
+
+def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_double(candidate, draw):
+        x = draw.latents(3)
+        assert_matches(candidate.double(x), library=lambda: 2 * x, truth=lambda: 2 * x.double())
+    """
+    wrong = """
+    @misconception("90.1", "squared", replaces="double", reads="handbook/probe.md#square")
+    def squared(x):
+        \"\"\"You squared it.
+        Doubling adds it to itself.\"\"\"
+        return x * x
+    """
+    lab = workshop.lab(suite, misconceptions=wrong)
+    named = checks_of(workshop.grade(lab, "def double(x): return x ** 2\n"))["test_double"]
+    assert named.misconception == "squared"
+    assert named.detail is not None
+    assert named.detail.explanation == "You squared it. Doubling adds it to itself."
+    assert named.detail.reads == "handbook/probe.md#square"
+    other = checks_of(workshop.grade(lab, "def double(x): return x * 3\n"))["test_double"]
+    assert other.misconception is None
+    assert other.detail is not None
+    assert other.detail.reads == "handbook/probe.md#more"
+
+
+# A suite that is broken is the grader's fault, and earns nobody a point
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A suite with a fault; `says` is part of the grader error."""
+
+    suite: str
+    says: str
+    todos: tuple[str, ...] = ("90.1",)
+
+
+BROKEN = {
+    "skips in a check": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n    pytest.skip("later")\n', "skip"
+    ),
+    "skips by a mark": Broken(
+        '@todo("90.1")\n@pytest.mark.skip\ndef test_one(candidate):\n    pass\n', "did not report"
+    ),
+    "skips the whole file": Broken('pytest.skip("all", allow_module_level=True)\n', "no check"),
+    "fails by pytest.fail": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n    pytest.fail("no")\n', "did not report"
+    ),
+    "compares nothing": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n    candidate.one()\n', "compared nothing"
+    ),
+    "has no check for a todo": Broken(ONE, "todo 90.2 of", ("90.1", "90.2")),
+    "cannot be imported": Broken("import nothing_of_this_name\n", "cannot be loaded"),
+    "has a syntax error": Broken("def test_one(:\n", "cannot be loaded"),
+    "checks a todo of another lab": Broken(
+        ONE + '\n@todo("3.1")\ndef test_two(candidate):\n    pass\n', "names no todo"
+    ),
+    "forgets a mark": Broken(ONE + "\ndef test_two(candidate):\n    pass\n", "names no todo"),
+    "asks for an unknown fixture": Broken(
+        '@todo("90.1")\ndef test_one(candidate, nothing):\n    pass\n', "did not report"
+    ),
+    "raises before it calls": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n    1 / 0\n', "ZeroDivisionError"
+    ),
+    "has a library that raises": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_equals(candidate.one(), library=lambda: 1 / 0)\n",
+        "ZeroDivisionError",
+    ),
+    "has a truth that raises": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_matches(candidate.one(), library=lambda: 1.0, truth=lambda: 1 / 0)\n",
+        "ZeroDivisionError",
+    ),
+    "has a library that disagrees with its formula": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_matches(candidate.one(), library=lambda: 1.0, truth=lambda: 1.1)\n",
+        "disagree",
+    ),
+    "sends what cannot cross": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_equals(candidate.given(1j), value=1)\n",
+        "complex",
+    ),
+    "answers a callback with what cannot cross": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_equals(candidate.called(lambda: 1j), value=1)\n",
+        "complex",
+    ),
+    "finds its fault in a callback": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    def callback():\n"
+        "        assert_matches(1.0, library=lambda: 1.0, truth=lambda: 1.1)\n"
+        "        return 1\n"
+        "    assert_equals(candidate.called(callback), value=1)\n",
+        "disagree",
+    ),
+    "calls the candidate in a callback": Broken(
+        '@todo("90.1")\ndef test_one(candidate):\n'
+        "    assert_equals(candidate.called(lambda: candidate.one()), value=1)\n",
+        "callback",
+    ),
+}
+ANSWERS = """
+def one(): return 1
+def given(x): return 1
+def called(callback):
+    try:
+        return callback()
+    except Exception:
+        return 1
+"""
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_suite_is_at_fault_that(workshop: Any, broken: Broken) -> None:
+    report = workshop.grade(workshop.lab(broken.suite, todos=broken.todos), ANSWERS)
+    assert not report.passed
+    assert report.score == 0
+    assert report.grader_error is not None
+    assert broken.says in report.grader_error
+
+
+def test_one_examiner_grades_two_labs_whose_suites_have_one_file_name(workshop: Any) -> None:
+    first = workshop.lab(ONE, suite_file="test_same.py")
+    second = workshop.lab(ONE.replace("value=1", "value=2"), suite_file="test_same.py")
+    one, two = "def one(): return 1\n", "def one(): return 2\n"
+    assert workshop.grade(first, one).passed
+    assert workshop.grade(second, two).passed
+    assert not workshop.grade(second, one).passed
+
+
+def test_a_run_is_void_when_a_check_that_nobody_can_pass_is_passed(workshop: Any) -> None:
+    code = (
+        "from infralens.examiner import comparison, serving\n"
+        "comparison._judge = lambda *given: None\n"
+        "serving.main()\n"
+    )
+    suite = """
+    @todo("90.1")
+    def test_one(candidate):
+        assert_matches(candidate.one(), library=lambda: 1.0, truth=lambda: 1.0)
+    """
+    with examiner(program=("-c", code)) as blind:
+        report = grade(
+            workshop.lab(suite), workshop.submission("def one(): return 99.0\n"), using=blind
+        )
+    assert report.grader_error is not None
+    assert "nobody can pass" in report.grader_error
+    assert (report.score, report.passed) == (0, False)

@@ -1,0 +1,196 @@
+"""Who may know whom; and what answers at once must not import torch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import infralens
+
+PACKAGE = Path(infralens.__file__).parent
+ALL = "infralens"
+
+# The longest prefix that fits a module decides which modules of ours it may import.
+MAY_KNOW = {
+    "infralens.labs": (),
+    "infralens.report": (),
+    "infralens.wire": (),
+    "infralens.stubs": (),
+    "infralens.pages": (),
+    # It says which isolation is there by asking those who make it.
+    "infralens.doctor": ("infralens.examiner.sandbox", "infralens.examiner.probing"),
+    "infralens.candidate": ("infralens.wire", "infralens.candidate"),
+    "infralens.examiner": (
+        "infralens.wire",
+        "infralens.labs",
+        "infralens.report",
+        "infralens.examiner",
+    ),
+    "infralens.quiz": ("infralens.labs",),
+    "infralens.workspace": ("infralens.labs", "infralens.report"),
+    "infralens.grading": ("infralens.labs", "infralens.report", "infralens.examiner"),
+    # The one place where a submission runs in the caller's process: it is the learner's own.
+    "infralens.debugging": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.examiner",
+        "infralens.candidate.loading",
+    ),
+    "infralens.watching": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.workspace",
+        "infralens.show",
+    ),
+    "infralens.show": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.pages",
+        "infralens.show",
+    ),
+    "infralens.course": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.stubs",
+        "infralens.course",
+    ),
+    "infralens.authoring": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.stubs",
+        "infralens.pages",
+        "infralens.quiz",
+        "infralens.workspace",
+        "infralens.examiner.misconceptions",
+        "infralens.authoring",
+    ),
+    "infralens.suites": ("infralens.examiner",),
+    "infralens.shapes": ("infralens.shapes",),
+    "infralens.cli": (ALL,),
+}
+QUIZ = ("infralens.examiner", "infralens.quiz")
+SUITES_MAY_USE = {"diffusers", "torch", "numpy", "pytest", "safetensors", "transformers", "peft"}
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = ["infralens", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import hides whom it knows"
+            module = node.module or ""
+            for alias in node.names:
+                inner = f"{module}.{alias.name}"
+                yield inner if is_module(inner) else module
+
+
+def is_module(name: str) -> bool:
+    path = PACKAGE.parent / Path(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def within(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def allowed(path: Path) -> tuple[str, ...]:
+    module = module_of(path)
+    if within(module, "infralens.suites.diffusers") or within(module, "infralens.suites.diffsynth"):
+        own = module_of(path.parent / "__init__.py")  # helpers beside the checks, of this lab only
+        return (*(QUIZ if path.name == "quiz.py" else MAY_KNOW["infralens.suites"]), own)
+    rules = [prefix for prefix in MAY_KNOW if within(module, prefix)]
+    assert rules, f"{module} is new: say in this test whom it may know"
+    return MAY_KNOW[max(rules, key=len)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_a_module_knows_only_whom_it_may(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        assert not list(imported(path))
+        return
+    may = allowed(path)
+    ours = {name for name in imported(path) if within(name, ALL) and name != ALL}
+    strangers = {name for name in ours if not any(within(name, prefix) for prefix in may)}
+    assert not strangers
+
+
+def test_nobody_knows_the_command_line() -> None:
+    knowing = [module_of(path) for path in SOURCES if "infralens.cli" in imported(path)]
+    assert not knowing
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "candidate").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_the_candidate_has_neither_diffusers_nor_pytest(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imported(path)}
+    assert not roots & {"diffusers", "pytest", "transformers"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "suites").rglob("*.py")), ids=lambda path: path.parent.name
+)
+def test_a_suite_uses_the_examiner_diffusers_and_little_else(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imported(path)} - {ALL}
+    assert roots - set(sys.stdlib_module_names) <= SUITES_MAY_USE
+
+
+def test_importing_the_candidate_loads_neither_diffusers_nor_pytest_nor_the_examiner() -> None:
+    loaded = modules_after("import infralens.candidate.serving")
+    assert not [
+        name
+        for name in loaded
+        if name.split(".")[0] in ("diffusers", "pytest", "transformers")
+        or within(name, "infralens.examiner")
+        or within(name, "infralens.suites")
+    ]
+
+
+def modules_after(code: str) -> list[str]:
+    report = "import sys; print(); print('MODULES', *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"{code}\n{report}"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return done.stdout.rsplit("MODULES", 1)[1].split()
+
+
+COMMANDS = [
+    ["--help"],
+    ["--version"],
+    ["list"],
+    ["read", "lab-03"],
+    ["hint", "3.2", "--again"],
+    ["grade", "--help"],
+    ["grade", "no-such-lab"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_what_only_shows_does_not_import_torch(command: list[str]) -> None:
+    loaded = modules_after(
+        "import contextlib\n"
+        "from infralens.cli import main\n"
+        f"with contextlib.suppress(SystemExit): main({command!r})"
+    )
+    assert "infralens.cli" in loaded
+    assert not {"torch", "diffusers", "numpy", "pytest"} & set(loaded)

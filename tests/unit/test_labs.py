@@ -1,0 +1,183 @@
+"""Finding labs and todos by name; reading lab.yaml, and saying what is wrong with a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infralens.labs import (
+    BadLabError,
+    Lab,
+    Place,
+    UnknownLabError,
+    find_lab,
+    find_labs,
+    find_todo,
+    place_at,
+    read_lab,
+    tracks,
+)
+
+GOOD: dict[str, Any] = {
+    "title": "Denoising",
+    "goal": " One step. ",
+    "file": "step.py",
+    "reading": "handbook/step.md#one",
+    "masked": ["diffusers"],
+    "todos": [
+        {"id": "2.1", "title": "The step", "points": 3, "names": ["step", "Step"]},
+        {"id": "2.2", "title": "The scale", "points": 1, "names": ["scale"], "hints": [" a "]},
+    ],
+}
+
+
+def write(root: Path, data: Any, *, track: str = "diffusers", folder: str = "lab_02_step") -> Lab:
+    home = root / "suites" / track / folder
+    home.mkdir(parents=True, exist_ok=True)
+    text = data if isinstance(data, bytes) else yaml.safe_dump(data).encode()
+    (home / "lab.yaml").write_bytes(text)
+    return read_lab(home / "lab.yaml", place_at(root))
+
+
+@pytest.fixture
+def labs(tmp_path: Path) -> list[Lab]:
+    third = {**GOOD, "todos": [{**GOOD["todos"][0], "id": "3.1"}]}
+    fourth = {**GOOD, "todos": [{**GOOD["todos"][0], "id": "4.1"}]}
+    return [
+        write(tmp_path, GOOD),
+        write(tmp_path, third, folder="lab_03_scheduler_reading"),
+        write(tmp_path, fourth, track="diffsynth", folder="lab_04_scheduler_loop"),
+    ]
+
+
+def test_everything_in_lab_yaml_is_read(tmp_path: Path) -> None:
+    lab = write(tmp_path, GOOD)
+    assert (lab.id, lab.track, lab.name, lab.short) == (
+        "diffusers/lab-02",
+        "diffusers",
+        "lab-02",
+        "lab-02",
+    )
+    assert (lab.title, lab.goal, lab.file, lab.folder) == (
+        "Denoising",
+        "One step.",
+        "step.py",
+        "lab-02-step",
+    )
+    assert lab.max_score == 4
+    assert lab.todos[1].hints == ("a",)
+    assert lab.masked == ("diffusers",)
+    assert lab.dtypes == ("float32",)
+    assert lab.todo_of_name["Step"].id == "2.1"
+    assert lab.stub == tmp_path / "exercises/diffusers/lab-02-step/step.py"
+
+
+def test_a_lab_of_another_track_is_short_only_with_its_track(labs: list[Lab]) -> None:
+    assert labs[2].short == "diffsynth/lab-04"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("lab-03", "3", "03", "lab-3", "lab03", "LAB-03", " lab-03/", "diffusers/lab-03"),
+        *("diffusers/3", "lab-03-scheduler-reading", "diffusers/lab-03-scheduler-reading"),
+    ],
+)
+def test_a_lab_answers_to_its_names(labs: list[Lab], name: str) -> None:
+    assert find_lab(name, labs).id == "diffusers/lab-03"
+
+
+@pytest.mark.parametrize("name", ["diffsynth/lab-04", "diffsynth/4", "lab-04-scheduler-loop"])
+def test_another_track_must_be_named(labs: list[Lab], name: str) -> None:
+    assert find_lab(name, labs).id == "diffsynth/lab-04"
+    with pytest.raises(UnknownLabError):
+        find_lab("lab-04", labs)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("lab3", "lab-03"), ("lab_2", "lab-02"), ("difsynth/lab-04", "diffsynth/lab-04")],
+)
+def test_the_nearest_lab_is_suggested(labs: list[Lab], name: str, near: str) -> None:
+    with pytest.raises(UnknownLabError, match=f"Did you mean {near}"):
+        find_lab(name, labs)
+
+
+def test_a_name_like_no_other_gets_the_list(labs: list[Lab]) -> None:
+    with pytest.raises(UnknownLabError, match="There are: lab-02, lab-03, diffsynth/lab-04"):
+        find_lab("xyzzy", labs)
+
+
+def test_todos_are_found_across_labs(labs: list[Lab]) -> None:
+    lab, todo = find_todo("3.1", labs)
+    assert (lab.name, todo.id) == ("lab-03", "3.1")
+    lab, todo = find_todo("diffsynth/4.1", labs)
+    assert (lab.id, todo.id) == ("diffsynth/lab-04", "4.1")
+
+
+def test_an_unknown_todo_suggests_the_nearest(labs: list[Lab]) -> None:
+    with pytest.raises(UnknownLabError, match=r"Did you mean 2\.\d"):
+        find_todo("2.7", labs)
+    with pytest.raises(UnknownLabError, match=r"has no todo 9\.9; it has 2\.1, 2\.2"):
+        labs[0].todo("9.9")
+
+
+def test_tracks_hold_their_labs_in_order(labs: list[Lab]) -> None:
+    found = {track.name: [lab.name for lab in track.labs] for track in tracks(labs)}
+    assert found == {"diffsynth": ["lab-04"], "diffusers": ["lab-02", "lab-03"]}
+
+
+def test_labs_of_another_folder_stand_beside_our_own(tmp_path: Path) -> None:
+    data = {**GOOD, "todos": [{**GOOD["todos"][0], "id": "77.1"}]}
+    write(tmp_path, data, folder="lab_77_own")
+    ids = [lab.id for lab in find_labs([tmp_path])]
+    assert "diffusers/lab-77" in ids
+    assert "diffusers/lab-03" in ids
+    assert ids == sorted(ids)
+
+
+def test_place_at_knows_solutions_only_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "suites").mkdir()
+    assert place_at(tmp_path) == Place(tmp_path / "suites", tmp_path / "exercises", None)
+    (tmp_path / "solutions").mkdir()
+    assert place_at(tmp_path).solutions == tmp_path / "solutions"
+
+
+def test_place_at_a_folder_without_suites_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadLabError, match="has no folder suites/"):
+        place_at(tmp_path)
+
+
+def with_todo(**changes: Any) -> dict[str, Any]:
+    return {**GOOD, "todos": [{**GOOD["todos"][0], **changes}]}
+
+
+BAD = {
+    "empty": (b"", "TypeError"),
+    "no YAML": (b"a: [", "cannot be read"),
+    "not UTF-8": (b"title: \xff", "cannot be read"),
+    "a list": ([1], "cannot be read"),
+    "no title": ({key: value for key, value in GOOD.items() if key != "title"}, "title"),
+    "no reading": ({key: value for key, value in GOOD.items() if key != "reading"}, "reading"),
+    "a todo without names": ({**GOOD, "todos": [{"id": "2.1", "title": "", "points": 1}]}, "names"),
+    "points in words": (with_todo(points="two"), "two"),
+    "names that are one text": (with_todo(names="step"), "names"),
+    "masked that is one text": ({**GOOD, "masked": "diffusers"}, "masked"),
+    "an unknown limit": ({**GOOD, "limits": {"minutes": 3}}, "minutes"),
+    "a todo twice": ({**GOOD, "todos": [GOOD["todos"][0]] * 2}, "twice: 2.1, 2.1"),
+}
+
+
+@pytest.mark.parametrize(("data", "says"), BAD.values(), ids=BAD)
+def test_a_bad_lab_yaml_says_where_and_what(tmp_path: Path, data: Any, says: str) -> None:
+    with pytest.raises(BadLabError, match=says) as caught:
+        write(tmp_path, data)
+    assert "lab_02_step/lab.yaml" in str(caught.value)
+
+
+def test_a_lab_folder_without_a_number_is_a_bad_lab(tmp_path: Path) -> None:
+    with pytest.raises(BadLabError, match="lab_step"):
+        find_lab("xyzzy", [write(tmp_path, GOOD, folder="lab_step")])

@@ -1,0 +1,86 @@
+"""Lab pages: anchors as GitHub makes them, one section of a page, both printed."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from infralens.pages import anchor, anchors, section
+from infralens.show.reading import show_page
+
+PAGE = """# Schedulers
+
+Intro.
+
+## The `step` method
+
+Text.
+
+```python
+# not a heading
+## The second
+```
+
+### Detail
+
+More.
+
+## The second
+
+End.
+"""
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Scaling the input", "scaling-the-input"),
+        ("The `step` method", "the-step-method"),
+        ("From ᾱ to σ", "from-ᾱ-to-σ"),
+        ("What, why & how?", "what-why--how"),
+        ("3.1 · `timesteps` (2 points)", "31--timesteps-2-points"),
+    ],
+)
+def test_an_anchor_is_the_one_that_github_makes(heading: str, expected: str) -> None:
+    assert anchor(heading) == expected
+
+
+def test_the_anchors_of_a_page_are_those_of_its_headings() -> None:
+    assert anchors(PAGE) == {"schedulers", "the-step-method", "detail", "the-second"}
+
+
+def test_a_section_holds_its_own_subsections_and_its_code() -> None:
+    text = section(PAGE, "the-step-method")
+    assert text.startswith("## The `step` method")
+    assert "# not a heading" in text
+    assert text.rstrip().endswith("More.")
+
+
+def test_a_heading_inside_code_begins_no_section() -> None:
+    assert section(PAGE, "the-second").startswith("## The second\n\nEnd.")
+
+
+def test_the_last_section_runs_to_the_end_and_none_is_the_whole_page() -> None:
+    assert section(PAGE, "the-second").endswith("End.")
+    assert section(PAGE, "") == PAGE
+
+
+def test_the_page_is_printed_and_then_its_section(workshop: Any) -> None:
+    lab = workshop.lab("")
+    handbook = lab.place.exercises / "handbook"
+    handbook.mkdir()
+    (handbook / "probe.md").write_text("# Less\n\nhidden\n\n# More\n\nshown\n", encoding="utf-8")
+    console = Console(file=io.StringIO(), width=80)
+    show_page(lab, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.index("The page.") < text.index("shown")
+    assert "hidden" not in text
+
+
+def test_a_page_without_a_handbook_is_printed_alone(workshop: Any) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    show_page(workshop.lab(""), console)
+    assert "The page." in console.file.getvalue()  # type: ignore[attr-defined]

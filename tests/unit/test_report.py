@@ -1,0 +1,122 @@
+"""Reports: to JSON and back, and JSON that any strict reader takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from infralens.report import CheckResult, Detail, Frame, Margin, Note, Report
+
+FULL = CheckResult(
+    name="test_step",
+    title="A step.",
+    status="failed",
+    message="the result is off",
+    misconception="sigma-not-root",
+    max_abs_error=0.5,
+    tolerance=1e-6,
+    margins=(Margin("float32", 0.5, 1e-6, 3.0), Margin("float16", 0.1, 1e-3, 3.0)),
+    guards="order",
+    reference=("library", "property"),
+    detail=Detail(
+        call="step(x)",
+        case="test_step[leading]",
+        call_index=2,
+        expected="[1.0]",
+        yours="[2.0]",
+        where="at [0]",
+        explanation="Divide.",
+        reads="handbook/scheduler.md",
+        frames=(Frame(3, "step", "return x"),),
+        output="hello",
+    ),
+)
+
+
+def strictly(text: str) -> Any:
+    def refuse(name: str) -> Any:
+        raise AssertionError(f"{name} in JSON")
+
+    text.encode("utf-8")
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_a_report_comes_back_from_json_as_it_was(report_of: Any) -> None:
+    report = report_of(
+        ("3.1", 2, "passed", [CheckResult("a", "A", "passed")]),
+        ("3.2", 3, "failed", [FULL]),
+        notes=(Note(3, "imports ctypes"),),
+    )
+    assert Report.from_json(report.to_json()) == report
+
+
+def test_the_json_has_the_fields_that_readers_are_promised(report_of: Any) -> None:
+    data = strictly(report_of(("3.1", 2, "failed", [FULL])).to_json())
+    assert data["schema"] == 1
+    assert set(data) >= {"lab", "title", "submission", "score", "max_score", "passed", "seed"}
+    assert set(data["environment"]) == {
+        "device",
+        "dtype",
+        "python",
+        "torch",
+        "diffusers",
+        "isolation",
+    }
+    check = data["todos"][0]["checks"][0]
+    assert check["misconception"] == "sigma-not-root"
+    assert check["max_abs_error"] == 0.5
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_become_null(report_of: Any, number: float) -> None:
+    check = CheckResult("a", "A", "failed", max_abs_error=number)
+    data = strictly(report_of(("3.1", 2, "failed", [check])).to_json())
+    assert data["todos"][0]["checks"][0]["max_abs_error"] is None
+
+
+def test_an_endless_error_is_still_endless_after_the_journey(report_of: Any) -> None:
+    margin = Margin("float32", math.inf, 1e-6, 1.0)
+    report = report_of(("3.1", 2, "failed", [CheckResult("a", "A", "failed", margins=(margin,))]))
+    back = Report.from_json(report.to_json()).todos[0].checks[0].margins[0]
+    assert back.ratio == math.inf
+
+
+def test_hostile_text_leaves_strict_json(report_of: Any, hostile_text: str) -> None:
+    detail = Detail(output=hostile_text, yours=hostile_text, frames=(Frame(1, "f", hostile_text),))
+    check = CheckResult("a", "A", "failed", message=hostile_text, detail=detail)
+    text = report_of(("3.1", 2, "failed", [check]), fault=hostile_text).to_json()
+    assert "\x1b" not in text
+    assert strictly(text)["todos"][0]["checks"][0]["message"].endswith("x" * 100)
+
+
+def test_a_lone_surrogate_does_not_reach_the_json(report_of: Any) -> None:
+    check = CheckResult("a", "A", "failed", message="\ud800")
+    assert "\\ud800" not in report_of(("3.1", 2, "failed", [check])).to_json()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", '"x"', "{}", "null", '{"todos": []}', '{"todos": [1]}']
+)
+def test_something_else_is_no_report(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Report.from_json(text)
+
+
+def test_a_report_with_an_unknown_field_is_refused(report_of: Any) -> None:
+    data = json.loads(report_of().to_json())
+    with pytest.raises(ValueError, match="surprise"):
+        Report.from_json(json.dumps({**data, "surprise": 1}))
+
+
+def test_a_check_is_not_run_until_somebody_says_otherwise() -> None:
+    assert CheckResult("a", "A").status == "not_run"
+
+
+@pytest.mark.parametrize(
+    ("error", "tolerance", "ratio"), [(1.0, 4.0, 0.25), (0.0, 0.0, 0.0), (1e-9, 0.0, math.inf)]
+)
+def test_the_ratio_is_the_error_in_tolerances(error: float, tolerance: float, ratio: float) -> None:
+    assert Margin("float32", error, tolerance, 1.0).ratio == ratio
