@@ -98,7 +98,7 @@ def one_line(result: Result) -> str:
         (["grade", "xyzzy"], "There is no lab 'xyzzy'. There are:"),
         (["grade", "lab-90", "--todo", "90.7"], "lab-90 has no todo 90.7; it has 90.1, 90.2."),
         (["grade", "lab-90"], "is in no workspace. Make one with `infralens init`"),
-        (["grade", "lab-90", "--file", "nothing.py"], "There is no file nothing.py."),
+        (["grade", "lab-90", "--file", "nothing.py"], "nothing.py."),
         (["read", "lab-91"], "Did you mean lab-90?"),
         (["debug", "90.7"], "There is no todo '90.7'. Did you mean 90."),
         (["hint", "lab"], "There is no todo 'lab'."),

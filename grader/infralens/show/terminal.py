@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +17,7 @@ MARKS = {
     "error": ("✘", "red"),
     "not_started": ("·", "dim"),
 }
+INDENT = 2
 PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
 WORDS = {"passed": "", "failed": "", "error": "no answer", "not_started": "not started"}
 
@@ -47,20 +49,14 @@ def _heading(report: Report, short: str) -> Text:
 
 def _todos(report: Report, console: Console) -> Table:
     table = Table.grid(padding=(0, 2))
-    widths = {
-        "mark": 1,
-        "todo": max(len(todo.id) for todo in report.todos),
-        "title": None,  # the one that gives way on a narrow terminal
-        "points": max(len(f"{todo.points}") for todo in report.todos) * 2 + 1,
-        "word": max(len(WORDS[todo.status]) for todo in report.todos),
-    }
-    for column, width in widths.items():
-        table.add_column(
-            justify="right" if column == "points" else "left",
-            width=width,
-            no_wrap=True,
-            overflow="ellipsis",
-        )
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    # The title alone gives way on a narrow terminal.
+    titles = max(cell_len(todo.title) for todo in report.todos)
+    room = console.width - INDENT - cell_len("✔  3.1    10/10  not started")
+    table.add_column(width=max(min(titles, room), 8))
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(no_wrap=True)
     unicode = console.encoding.lower().startswith("utf")
     for todo in report.todos:
         mark, style = MARKS[todo.status]
