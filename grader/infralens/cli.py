@@ -186,7 +186,9 @@ def read(lab: str) -> None:
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
 @click.option("--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Replay the inputs of a run.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "junit"]), default="text")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "junit", "html"]), default="text"
+)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
 @click.pass_context
 def grade(
@@ -322,6 +324,8 @@ def _progress(wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
+    from infralens.report import Report
+    from infralens.show.html import to_html
     from infralens.show.junit import to_junit
     from infralens.show.terminal import show_report
     from infralens.workspace import write_whole
@@ -334,7 +338,7 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
         show_report(report, console, lab.short)
         text = console.export_text()
     else:
-        text = report.to_json() if form == "json" else to_junit(report)
+        text = {"json": Report.to_json, "junit": to_junit, "html": to_html}[form](report)
     if output is None:
         click.echo(text)
         return

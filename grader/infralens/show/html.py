@@ -1,0 +1,21 @@
+"""A Report as one HTML page that stands alone: no script, no request, everything escaped."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from infralens.report import Report
+from infralens.show.harmless import excerpt, harmless, one_line
+
+
+def to_html(report: Report) -> str:
+    """The page. Text from a submission is made harmless first and escaped by the template."""
+    environment = Environment(
+        loader=PackageLoader("infralens.show", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"harmless": harmless, "one_line": one_line, "excerpt": excerpt}
+    return environment.get_template("report.html.jinja").render(report=report)
