@@ -392,11 +392,15 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
 def watch(ctx: click.Context, lab: str | None) -> None:
     """Grade LAB (or the next one) again on every save. Ctrl-C ends it."""
     from infralens import workspace
+    from infralens.grading import UnreadableError
     from infralens.watching import watch_lab
 
     here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
     chosen = lab_named(lab) if lab else _next_lab(here)
-    watch_lab(chosen, here, _console())
+    try:
+        watch_lab(chosen, here, _console())
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
 
 
 def _next_lab(here: Workspace) -> Lab:

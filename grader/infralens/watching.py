@@ -31,11 +31,13 @@ def watch_lab(lab: Lab, here: Workspace, console: Console) -> None:
 
 def _grade_once(lab: Lab, path: Path, here: Workspace, console: Console, warm: Examiner) -> None:
     console.clear()
+    console.print(f"grading {path.name} …", style="dim")
     try:
-        report = grade(lab, path, using=warm)
+        report = grade(lab, path, isolation="auto", using=warm)
     except UnreadableError as error:
         console.print(str(error))
         return
+    console.clear()
     show_report(report, console, lab.short)
     complaint = workspace.record(here, report)
     if complaint:
