@@ -35,6 +35,10 @@ MAX_DEPTH = 32
 MAX_NODES = 200_000
 MAX_TEXT = 1_000_000
 MAX_INT_BITS = 64
+MAX_NAME = 200  # of a type or a function
+MAX_LINE = 500
+MAX_FRAMES = 20
+MAX_RAISED = 10_000  # an exception's text
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -206,7 +210,7 @@ class _Packer:
 
     def _record(self, record: Records, depth: int) -> Any:
         if isinstance(record, Handle):
-            return {"t": "handle", "n": record.number, "type": record.type_name[:200]}
+            return {"t": "handle", "n": record.number, "type": record.type_name[:MAX_NAME]}
         if isinstance(record, Callback):
             return {"t": "callback", "n": record.number, "name": record.name}
         if isinstance(record, Remote):
@@ -221,10 +225,13 @@ class _Packer:
             return self._dict("namespace", record.fields, depth)
         return {
             "t": "raised",
-            "types": [name[:200] for name in record.type_names[:20]],
-            "text": record.text[:10_000],
+            "types": [name[:MAX_NAME] for name in record.type_names[:MAX_FRAMES]],
+            "text": record.text[:MAX_RAISED],
             "at_call": record.at_call,
-            "frames": [[line, name[:200], code[:500]] for line, name, code in record.frames[-20:]],
+            "frames": [
+                [line, name[:MAX_NAME], code[:MAX_LINE]]
+                for line, name, code in record.frames[-MAX_FRAMES:]
+            ],
         }
 
     def _tensor(self, value: Tensor) -> Any:
@@ -412,7 +419,7 @@ class _Unpacker:
             generator.set_state(_sane_state(self._stored(node, torch.uint8), generator))
             return generator
         if tag == "handle":
-            return self.resolve(Handle(_int(node["n"]), _text(node["type"])))
+            return self.resolve(Handle(_int(node["n"]), _text(node["type"])[:MAX_NAME]))
         if tag == "callback":
             return self.resolve(Callback(_int(node["n"]), _text(node["name"])))
         if tag == "remote":
@@ -422,10 +429,13 @@ class _Unpacker:
             return self.resolve(Remote(number, type_name, attributes, methods))
         if tag == "raised":
             frames = tuple(
-                (_int(line), _text(name), _text(code)) for line, name, code in _list(node["frames"])
+                (_int(line), _text(name)[:MAX_NAME], _text(code)[:MAX_LINE])
+                for line, name, code in _list(node["frames"])[-MAX_FRAMES:]
             )
-            types = tuple(_text(name) for name in _list(node["types"])) or ("Exception",)
-            return self.resolve(Raised(types, _text(node["text"]), frames, node["at_call"] is True))
+            names = _list(node["types"])[:MAX_FRAMES] or ["Exception"]
+            types = tuple(_text(name)[:MAX_NAME] for name in names)
+            text = _text(node["text"])[:MAX_RAISED]
+            return self.resolve(Raised(types, text, frames, node["at_call"] is True))
         raise ChannelError("a value of unknown kind")
 
     def _stored(self, node: dict[str, Any], dtype: torch.dtype | None = None) -> Tensor:

@@ -192,7 +192,7 @@ class Link:
         if isinstance(reply.get("raised"), wire.Raised):
             raise LearnerError(reply["raised"])
         if isinstance(reply.get("unsendable"), str):
-            sentence = f"returned {reply['unsendable']}, which cannot be graded"
+            sentence = f"returned {reply['unsendable'][:300]}, which cannot be graded"
             raise MismatchError(sentence, answer=NO_ANSWER)
         if "value" not in reply:
             self._lose()

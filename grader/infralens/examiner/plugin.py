@@ -60,6 +60,7 @@ PLAIN_PYTEST = (
     ),
 )
 
+MAX_MESSAGE = 2000  # a report holds a sentence, not what a submission can make of one
 FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
 Emit = Callable[[dict[str, Any]], None]
 
@@ -244,7 +245,7 @@ class ExaminerPlugin:
         return CaseOutcome(
             case_id(item),
             status,
-            _sentence(failure),
+            _sentence(failure)[:MAX_MESSAGE],
             not_started=not_started,
             misconception=named.name if named else None,
             margins=tuple(trial.margins),

@@ -10,6 +10,7 @@ import secrets
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -190,7 +191,23 @@ class CandidateProcess:
         with contextlib.suppress(queue.Empty):
             while True:
                 self.frames.get_nowait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a submission wrote in, whatever it made of it.
+
+    It may be a link by now, hold folders that nobody may enter, or be deeper than Python recurses.
+    """
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink(missing_ok=True)
+    elif folder.is_dir() and sys.platform == "win32":
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.is_dir():
+        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+            if not folder.exists():
+                return
 
 
 class Output:

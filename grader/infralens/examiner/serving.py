@@ -31,6 +31,7 @@ from infralens.examiner.processes import (
     candidate_environment,
     end_with_the_parent,
     kill_descendants,
+    remove,
     stay_private,
 )
 from infralens.examiner.sandbox import unavailable
@@ -91,8 +92,16 @@ class Spares:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
         process = CandidateProcess(self.launchers[setting])
-        self.started = [*(known for known in self.started if not known.ended), process]
+        self.started.append(process)
         return process
+
+    def sweep(self) -> None:
+        """Nothing of a submission is left: no process, and no folder that one of them made again."""
+        kill_descendants(spare=self.pids())
+        for process in self.started:
+            if process.ended and (process.folder.exists() or process.folder.is_symlink()):
+                remove(process.folder)
+        self.started = [process for process in self.started if not process.ended]
 
     def _launcher(self, setting: Setting) -> Launcher:
         if setting.isolation == "sandbox":
@@ -196,7 +205,7 @@ def _answer(
     except Exception as error:
         emit({"event": "grader_error", "message": f"{type(error).__name__}: {error}"})
     finally:
-        kill_descendants(spare=spares.pids())
+        spares.sweep()
         if spares.more_will_follow:
             spares.prepare(setting)
 
