@@ -19,7 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from infralens.examiner.processes import adopt_orphans, children_of_ours, kill_descendants
+from infralens.examiner.processes import (
+    adopt_orphans,
+    children_of_ours,
+    kill_descendants,
+    remove,
+)
 from infralens.labs import Lab
 from infralens.report import CheckResult, Environment, Note, Report, TodoResult, check_result
 
@@ -55,6 +60,8 @@ class Examiner:
     running: ClassVar[set[int]] = set()
 
     def __init__(self, *, serve: bool, program: Sequence[str] = EXAMINER) -> None:
+        # Everything temporary lies in here, and goes even when the examiner is killed.
+        self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
         adopt_orphans()  # should the examiner be killed, what it watched over comes to us
         self.earlier = children_of_ours()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
@@ -70,6 +77,7 @@ class Examiner:
                 **os.environ,
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 "OMP_NUM_THREADS": "1",
+                "TMPDIR": str(self.folder),
             },
         )
         Examiner.running.add(self.process.pid)
@@ -153,6 +161,7 @@ class Examiner:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.errors.close()
+        remove(self.folder)
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

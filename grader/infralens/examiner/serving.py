@@ -96,7 +96,7 @@ class Spares:
         return process
 
     def sweep(self) -> None:
-        """Nothing of a submission is left: no process, and no folder that one of them made again."""
+        """Leave nothing of a submission: no process, and no folder that one made again."""
         kill_descendants(spare=self.pids())
         for process in self.started:
             if process.ended and (process.folder.exists() or process.folder.is_symlink()):
