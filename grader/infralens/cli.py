@@ -127,7 +127,7 @@ def init(folder: Path) -> None:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     kept_note = f"; {kept} that were there are kept" if kept else ""
     click.echo(f"{written} files written to {folder}{kept_note}.")
-    click.echo("Next: `infralens list`, then `infralens read lab-03`.")
+    click.echo("Next: `infralens list` shows the labs.")
 
 
 @main.command("list")
@@ -162,20 +162,34 @@ def list_labs() -> None:
 
 
 @main.command()
-@lab_argument
-def read(lab: str) -> None:
-    """Show the lab's page and its handbook section."""
-    from infralens.show.reading import show_page
+@click.argument("what", metavar="LAB|PAGE", shell_complete=_complete_labs)
+def read(what: str) -> None:
+    """Show a lab's page with its handbook section, or a page (handbook/process.md)."""
+    from infralens.labs import own_place
+    from infralens.show.reading import handbook_text, show_page, show_text
 
-    chosen = lab_named(lab)
-    if not chosen.page.is_file():
-        raise UsageError(f"{chosen.short} has no page at {chosen.page}.")
     console = _console()
-    if not console.is_terminal:
+    with _paged(console):
+        if what.startswith("handbook/"):
+            text = handbook_text(own_place().exercises, what)
+            if text is None:
+                raise UsageError(f"The handbook has no {what.removeprefix('handbook/')}.")
+            show_text(text, console)
+            return
+        chosen = lab_named(what)
+        if not chosen.page.is_file():
+            raise UsageError(f"{chosen.short} has no page yet.")
         show_page(chosen, console)
+
+
+@contextmanager
+def _paged(console: Console) -> Iterator[None]:
+    """A pager where a person is reading; plain output elsewhere."""
+    if not console.is_terminal:
+        yield
         return
     with console.pager(styles=True, links=True):
-        show_page(chosen, console)
+        yield
 
 
 @main.command()
@@ -446,7 +460,7 @@ def hint(todo: str, again: bool) -> None:
 @lab_argument
 def quiz(lab: str) -> None:
     """Ask the lab's reading checkpoints, one by one: answer first, then see."""
-    from infralens.quiz import is_right, questions_of, shown
+    from infralens.quiz import expects, is_right, questions_of, shown
 
     chosen = lab_named(lab)
     click.echo("Working out the answers with diffusers …", err=True)
@@ -455,18 +469,19 @@ def quiz(lab: str) -> None:
         raise UsageError(f"{chosen.short} has no checkpoints.")
     right = 0
     for number, question in enumerate(questions, start=1):
+        answer = question.answer()
+        form = expects(answer, question.choices)
         click.echo(f"\n{number}/{len(questions)}  {question.text}")
         for letter, choice in zip("abcdefgh", question.choices, strict=False):
             click.echo(f"  {letter}) {choice}")
         try:
-            given = click.prompt("your answer", default="", show_default=False)
+            given = click.prompt(f"your answer ({form})", default="", show_default=False)
         except click.Abort:
             click.echo(f"\nStopped. {right} of {number - 1} right so far.")
             return
-        answer = question.answer()
         good = is_right(given, answer, question.choices)
         right += good
-        click.echo(f"{'Right' if good else 'Not quite'}: {shown(answer)}. {question.explanation}")
+        click.echo(f"{'Right' if good else 'No'}: {shown(answer)}. {question.explanation}")
     click.echo(f"\n{right} of {len(questions)} right.")
 
 

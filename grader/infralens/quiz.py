@@ -60,10 +60,10 @@ def questions_of(lab: Lab) -> tuple[Question, ...]:
 
 def is_right(given: str, right: Answer, choices: Sequence[str] = ()) -> bool:
     """Whether what the learner typed says the right answer."""
-    text = given.strip().lower()
+    text = " ".join(given.strip().lower().rstrip(".").replace("_", " ").split())
     if choices:
         letter = chr(ord("a") + list(choices).index(str(right)))
-        return text in (letter, str(right).lower())
+        return text in (letter, str(right).lower().replace("_", " "))
     if isinstance(right, bool):
         return text in (("yes", "y", "true") if right else ("no", "n", "false"))
     if isinstance(right, tuple):
@@ -77,7 +77,20 @@ def is_right(given: str, right: Answer, choices: Sequence[str] = ()) -> bool:
         if isinstance(right, int):
             return value == right
         return math.isclose(value, right, rel_tol=CLOSE, abs_tol=1e-9)
-    return text == right.lower()
+    return text == right.lower().replace("_", " ")
+
+
+def expects(right: Answer, choices: Sequence[str] = ()) -> str:
+    """What kind of answer is asked for, in a few words."""
+    if choices:
+        return "a letter"
+    if isinstance(right, bool):
+        return "yes or no"
+    if isinstance(right, tuple):
+        return "numbers, like 2, 4, 8"
+    if isinstance(right, int):
+        return "a whole number"
+    return "a number" if isinstance(right, float) else "a word"
 
 
 def shown(right: Answer) -> str:

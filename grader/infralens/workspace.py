@@ -30,7 +30,7 @@ class NoWorkspaceError(Exception):
 
 @dataclass(frozen=True)
 class TodoProgress:
-    """What the last grade of a todo gave."""
+    """What the best grade of a todo gave: trying something out takes no points away."""
 
     score: int
     points: int
@@ -55,7 +55,11 @@ class Progress:
             todo.id: TodoProgress(todo.score, todo.points, todo.status) for todo in report.todos
         }
         known = self.labs.get(report.lab, {})
-        return Progress({**self.labs, report.lab: {**known, **todos}}, self.hints)
+        best = {
+            name: known[name] if name in known and known[name].score > todo.score else todo
+            for name, todo in todos.items()
+        }
+        return Progress({**self.labs, report.lab: {**known, **best}}, self.hints)
 
     def hinted(self, todo: str, count: int) -> Progress:
         return Progress(self.labs, {**self.hints, todo: count})

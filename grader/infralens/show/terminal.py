@@ -18,8 +18,9 @@ MARKS = {
     "not_started": ("·", "dim"),
 }
 INDENT = 2
+LEAST_TITLE = 16
 PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
-WORDS = {"passed": "", "failed": "", "error": "no answer", "not_started": "not started"}
+WORDS = {"passed": "", "failed": "", "error": "stopped", "not_started": "not started"}
 
 
 def show_report(report: Report, console: Console, short: str) -> None:
@@ -51,10 +52,12 @@ def _todos(report: Report, console: Console) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    # The title alone gives way on a narrow terminal.
+    # On a narrow terminal the words give way first, then the titles.
     titles = max(cell_len(todo.title) for todo in report.todos)
-    room = console.width - INDENT - cell_len("✔  3.1    10/10  not started")
-    table.add_column(width=max(min(titles, room), 8))
+    words = max(cell_len(_word(todo)) for todo in report.todos)
+    room = console.width - INDENT - cell_len("✔  3.1    10/10  ")
+    worded = room - words >= min(titles, LEAST_TITLE)
+    table.add_column(width=max(min(titles, room - words * worded), 8))
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
     unicode = console.encoding.lower().startswith("utf")
@@ -62,9 +65,21 @@ def _todos(report: Report, console: Console) -> Table:
         mark, style = MARKS[todo.status]
         shown = mark if unicode else PLAIN_MARKS[mark]
         points = f"{todo.score}/{todo.points}"
-        row = (Text(shown, style), todo.id, todo.title, points, Text(WORDS[todo.status], "dim"))
+        row = (
+            Text(shown, style),
+            todo.id,
+            todo.title,
+            points,
+            Text(_word(todo) if worded else "", "dim"),
+        )
         table.add_row(*row)
     return table
+
+
+def _word(todo: TodoResult) -> str:
+    """What is said beside a todo: the mistake by name, or how far it came."""
+    named = next((check.misconception for check in todo.checks if check.misconception), None)
+    return named if named is not None and todo.status == "failed" else WORDS[todo.status]
 
 
 def first_failure(report: Report) -> tuple[TodoResult, CheckResult] | None:
@@ -106,7 +121,7 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
         parts.append(_indented(Text(f"({check.misconception})", "dim")))
     again = [("hint", _hint(report, todo))]
     if detail.reads:
-        again.insert(0, ("read", f"infralens read {short}   ({detail.reads})"))
+        again.insert(0, ("read", f"infralens read {detail.reads}"))
     if detail.call:
         again.append(("debug", f"infralens debug {_qualified(report, todo)} --seed {report.seed}"))
     parts += [Text(), _facts(again)]

@@ -279,7 +279,10 @@ def test_the_ratio_is_that_of_min_snr_training(candidate: Any, draw: Draw, end: 
     library, count = draw_table(draw), draw.integer(4, 7)
     table = library.alphas_cumprod.to(draw.device)
     total = len(table)
-    moments = range(total // 10) if end == "clean" else range(total // 2, total)
+    # Not at the very clean end: there 1 − ᾱ has few digits, and a right formula that is written
+    # 1 / (1 / ᾱ − 1) differs by more than rounding usually explains.
+    clean = [t for t in range(total // 3) if float(table[t]) < 0.97]
+    moments = clean if end == "clean" else range(total // 2, total)
     timesteps = torch.tensor(draw.sample(moments, count), device=draw.device)
     answer = candidate.snr(timesteps, table)
     compute_snr = library_function("training_utils.py", "compute_snr")
