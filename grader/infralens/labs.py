@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 DEFAULT_TRACK = "diffusers"
+KEYS = {"title", "goal", "file", "reading", "masked", "dtypes", "limits", "todos"}
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -157,6 +158,9 @@ def read_lab(path: Path, place: Place) -> Lab:
     """Read one `lab.yaml`; its folder's name gives track, number and exercise folder."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        unknown = set(data) - KEYS
+        if unknown:
+            raise ValueError(f"unknown key {', '.join(sorted(unknown))}")
         match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
         if match is None:
             raise ValueError("its folder must be called like lab_03_scheduler_reading")

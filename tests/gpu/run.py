@@ -42,12 +42,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--lab", action="append", help="only this lab (again for more)")
     options = parser.parse_args()
     table = Table("lab", "device", "solution", "share of tolerance", "misconceptions", "named")
     good = True
     with examiner(serve=True) as warm, tempfile.TemporaryDirectory() as name:
         for lab in find_labs():
-            if lab.solution is None:
+            if lab.solution is None or (options.lab and lab.id not in options.lab):
                 continue
             text = lab.solution.read_text(encoding="utf-8")
             try:

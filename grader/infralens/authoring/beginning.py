@@ -39,7 +39,7 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
         "track": track,
         "number": int(match[1]),
         "file": file,
-        "page": "scheduler.md",
+        "page": f"{slug}.md" if into else "scheduler.md",
     }
     suite = suites / track / folder.replace("-", "_")
     texts = {
@@ -50,6 +50,8 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
         solutions / track / folder / file: _rendered("solution.py", facts),
         exercises / track / folder / "README.md": _rendered("README.md", facts),
     }
+    if into is not None:  # a folder of labs has a handbook of its own
+        texts[exercises / "handbook" / f"{slug}.md"] = f"# {title}\n\nTODO: the reading.\n"
     solution = texts[solutions / track / folder / file]
     texts[exercises / track / folder / file] = stub_of(solution, {"double": f"{facts['number']}.1"})
     for path, text in texts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import math
 import re
 import types
@@ -46,6 +47,12 @@ def prove_texts(proof: Proof) -> None:
         problem = broken_link(lab.place.exercises / "page", misconception.reads)
         if problem:
             proof.fault(f"misconception {misconception.name} reads {problem}")
+    problem = broken_link(lab.place.exercises / "page", lab.reading)
+    if problem:
+        proof.fault(f"lab.yaml: reading is {problem}")
+    for name in lab.masked:
+        if importlib.util.find_spec(name.split(".")[0]) is None:
+            proof.fault(f"lab.yaml: masked is {name}, which no installed package is called")
     for problem in unfinished(lab):
         proof.fault(problem)
     _prove_page(proof)
@@ -72,7 +79,7 @@ def _prove_page(proof: Proof) -> None:
     for problem in page_faults(lab.page):
         proof.fault(f"page: {problem}")
     page = lab.page.read_text(encoding="utf-8")
-    points = re.search(rf"\b{lab.max_score} points\b", page)
+    points = re.search(rf"\b{lab.max_score} points?\b", page)
     if points is None:
         proof.fault(f"page: does not say that the lab is worth {lab.max_score} points")
     questions = questions_of(lab)
@@ -80,6 +87,10 @@ def _prove_page(proof: Proof) -> None:
         proof.fault(f"has {len(questions)} checkpoints in quiz.py; it needs {QUESTIONS}")
     asked = " ".join(section(page, "checkpoints").split())
     for question in questions:
+        try:
+            question.answer()
+        except Exception as error:
+            proof.fault(f"the checkpoint {question.text!r} raises {type(error).__name__}: {error}")
         if " ".join(question.text.split()) not in asked:
             proof.fault(f"page: the checkpoint {question.text!r} is not under ## Checkpoints")
 
@@ -92,7 +103,7 @@ def _prove_stub_text(proof: Proof) -> None:
         proof.fault(f"the solution's markers are wrong: {error}")
         return
     if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
-        proof.fault("the stub is not what the solution makes; run `infralens check --write`")
+        proof.fault("the stub is not what the solution makes; run `check --write` on it")
     assert lab.solution is not None
     stub_lines = {line.strip() for line in stub.splitlines()}
     for line in answer_lines(lab.solution.read_text(encoding="utf-8")):
@@ -142,7 +153,8 @@ def example_faults(lab: Lab) -> Iterator[str]:
         said: list[str] = []
         result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
         if result.failed:
-            yield f"the example of {test.name} does not give what it says"
+            reason = " ".join("".join(said).split())[-200:]
+            yield f"the example of {test.name} does not give what it says: … {reason}"
         if test.examples:
             with_examples.add(test.name.split(".")[1])
     for name in lab.todo_of_name:

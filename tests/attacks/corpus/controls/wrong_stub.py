@@ -1,0 +1,5 @@
+"""The stub as it is.
+
+Kind: Controls
+Relies on: nothing
+"""

@@ -1,0 +1,25 @@
+"""Eight orphans that take 350 MiB each: together more than the limit, one by one less.
+
+Kind: Taking too much
+Relies on: a memory limit for each process, and a watch on one family tree only
+Breaks naive: leftovers
+"""
+
+import os
+import time
+
+
+def hoard(*args, **kwargs):
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            if os.fork() == 0:
+                kept = bytearray(b"x") * (350 * 2**20)
+                time.sleep(40)
+            os._exit(0)
+        os.waitpid(child, 0)
+    time.sleep(40)
+
+
+_in_every_call(hoard)

@@ -1,0 +1,1 @@
+"""Lent things: no misconception has a name here."""

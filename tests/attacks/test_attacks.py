@@ -1,0 +1,43 @@
+"""What the corpus itself must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from arena import BREAKS, KINDS, Arena, Attack, pairs, read_corpus
+
+LEAST_FILES = 60
+PAIRS = pairs()
+
+
+@pytest.mark.parametrize("attack", read_corpus(), ids=lambda attack: attack.path.stem)
+def test_every_file_says_what_it_is(attack: Attack) -> None:
+    """Aim, kind, what it relies on, and how it breaks a naive grader."""
+    assert attack.aim.endswith(".")
+    assert attack.kind in KINDS
+    assert attack.relies_on
+    assert attack.level in ("process", "sandbox")
+    assert attack.is_control or (attack.breaks and set(attack.breaks) <= set(BREAKS))
+    assert attack.is_control == (attack.path.parent.name == "controls")
+
+
+def test_there_are_several_attacks_of_every_kind() -> None:
+    """A kind with one attack is a kind nobody has thought about."""
+    kinds = [attack.kind for attack in read_corpus()]
+    assert len(kinds) >= LEAST_FILES
+    assert all(kinds.count(kind) >= 3 for kind in KINDS)
+
+
+def test_refused_files_are_refused_in_a_sentence(arena: Arena, tmp_path: Path) -> None:
+    """What is no file is refused before anything runs, and earns nothing."""
+    for attack, lab in PAIRS:
+        if lab.track != "attacks" and attack.name in (
+            "directory",
+            "named_pipe",
+            "dev_zero",
+            "no_file",
+        ):
+            outcome = arena.run(attack, lab)
+            assert outcome.refused is not None
+            assert outcome.points == 0

@@ -1,0 +1,19 @@
+"""The corpus in the sandbox: all of it on lab 03, one of each kind on the other labs."""
+
+from __future__ import annotations
+
+import pytest
+from arena import Arena, Attack, one_of_each_kind, pairs
+
+from infralens.labs import Lab
+
+PAIRS = (*pairs(), *one_of_each_kind())
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("attack", "lab"), PAIRS, ids=[f"{lab.id}-{attack.path.stem}" for attack, lab in PAIRS]
+)
+def test_the_grader_survives(attack: Attack, lab: Lab, arena: Arena) -> None:
+    """It gives what the answers deserve, does not crash, keeps its limits, and leaves nothing."""
+    assert arena.run(attack, lab, "sandbox").faults() == []
