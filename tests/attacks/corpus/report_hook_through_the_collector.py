@@ -8,7 +8,7 @@ Breaks naive: points
 import gc
 
 
-class Kind:
+class _Kind:
     import pytest
 
     @pytest.hookimpl(wrapper=True)
@@ -22,7 +22,7 @@ class Kind:
 def register(*args, **kwargs):
     for thing in gc.get_objects():
         if type(thing).__name__ == "PytestPluginManager" and not thing.has_plugin("kind"):
-            thing.register(Kind(), "kind")
+            thing.register(_Kind(), "kind")
 
 
 _in_every_call(register)
