@@ -42,12 +42,11 @@ def _stopping_at(wanted: int) -> Callable[..., Any]:
     ) -> Any:
         if index != wanted:
             return run_plainly(index, function, args, kwargs)
-        try:
-            return run_plainly(index, pdb.Pdb().runcall, (function, *args), kwargs)
-        except LearnerError as error:
-            if error.raised.type_name == "BdbQuit":
-                raise MismatchError("you left the debugger", answer=None) from None
-            raise
+        debugger = pdb.Pdb()
+        answer = run_plainly(index, debugger.runcall, (function, *args), kwargs)
+        if debugger.quitting:
+            raise MismatchError("you left the debugger", answer=None)
+        return answer
 
     return run
 

@@ -230,10 +230,12 @@ class ExaminerPlugin:
         elif isinstance(failure, LearnerError | UngradableError):
             status = "error"
         mismatch = failure if isinstance(failure, MismatchError) else None
+        # A file that does not load has no call to show, and none to debug.
+        calls = [] if failure is self.link.failure else trial.calls
         detail = Detail(
-            call=call_text(trial.calls[-1]) if trial.calls else None,
+            call=call_text(calls[-1]) if calls else None,
             case=item.name,
-            call_index=len(trial.calls) - 1 if trial.calls else None,
+            call_index=len(calls) - 1 if calls else None,
             expected=mismatch.expected if mismatch else None,
             yours=mismatch.yours if mismatch else None,
             where=mismatch.where if mismatch else None,

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -114,15 +114,18 @@ def candidate_environment(folder: Path) -> dict[str, str]:
 
 
 class CandidateProcess:
-    """One started candidate. Frames come out of a queue, so that waiting has a time limit."""
+    """One started candidate. Frames come out of a queue, so that waiting has a time limit.
 
-    def __init__(self, launcher: Launcher) -> None:
+    `others` gives the processes of ours that are none of this submission's.
+    """
+
+    def __init__(self, launcher: Launcher, others: Callable[[], Set[int]] = frozenset) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
         self.process = launcher.launch(self.folder, candidate_environment(self.folder))
         self.frames: queue.Queue[Any] = queue.Queue(maxsize=4)
         self.outbox: queue.Queue[bytes | None] = queue.Queue()
         self.output = Output(self.process.printed)
-        self.watch = Watch(self.process.pid)
+        self.watch = Watch(self.process.pid, others)
         self.ended = False
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._write, daemon=True).start()
@@ -251,10 +254,14 @@ class Output:
 
 
 class Watch:
-    """Looks at the process tree and kills it when it takes too much memory or grows too many."""
+    """Looks at a submission's processes and kills them when they take too much or grow too many.
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
+    Those are the candidate's tree, and whatever else descends from us and is none of the `others`:
+    orphans of the submission are handed to us (see `adopt_orphans`).
+    """
+
+    def __init__(self, pid: int, others: Callable[[], Set[int]] = frozenset) -> None:
+        self.pid, self.others = pid, others
         self.limit_bytes: int | None = None
         self.verdict: str | None = None
         self._stopped = threading.Event()
@@ -270,9 +277,13 @@ class Watch:
         self._stopped.set()
 
     def _tree_bytes(self) -> tuple[int, list[psutil.Process]]:
+        others = self.others()
         try:
             root = psutil.Process(self.pid)
             tree = [root, *root.children(recursive=True)]
+            known = {self.pid, *(process.pid for process in tree)} | others
+            strays = psutil.Process().children(recursive=True)
+            tree += [process for process in strays if process.pid not in known]
         except psutil.Error:
             return 0, []
         total = 0

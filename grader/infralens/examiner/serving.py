@@ -7,6 +7,7 @@ the end one of "result", "unreadable", "unavailable" and "grader_error".
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import psutil
 
 from infralens.examiner.launching import (
     CAN_FORK,
@@ -91,7 +94,7 @@ class Spares:
     def _started(self, setting: Setting) -> CandidateProcess:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
-        process = CandidateProcess(self.launchers[setting])
+        process = CandidateProcess(self.launchers[setting], self.others)
         self.started.append(process)
         return process
 
@@ -116,6 +119,15 @@ class Spares:
         for launcher in self.launchers.values():
             kept |= launcher.pids()
         return frozenset(kept)
+
+    def others(self) -> frozenset[int]:
+        """Processes that are none of the submission's: templates, and spares with theirs."""
+        found = set(self.pids())
+        for process in self.waiting.values():
+            with contextlib.suppress(psutil.Error):
+                family = psutil.Process(process.pid).children(recursive=True)
+                found |= {child.pid for child in family}
+        return frozenset(found)
 
     def close(self) -> None:
         self.waiting.clear()

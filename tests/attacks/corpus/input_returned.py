@@ -5,4 +5,11 @@ Relies on: a comparison of an object with itself
 Breaks naive: points
 """
 
-_answer_everywhere(lambda *args: args[-1] if args else 0.0)
+import torch
+
+
+def given(*args):
+    return next((value for value in args if isinstance(value, torch.Tensor)), torch.zeros(3))
+
+
+_answer_everywhere(given)

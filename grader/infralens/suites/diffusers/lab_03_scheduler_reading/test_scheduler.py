@@ -101,6 +101,34 @@ def test_each_spacing_visits_the_timesteps_of_ddim(
     )
 
 
+@todo("3.1", guards="a run of one step, where n - 1 is nothing to divide by")
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_a_run_of_one_step_has_one_timestep(candidate: Any, draw: Draw, spacing: str) -> None:
+    """n = 1 is DDIMScheduler's too: linspace then begins, and ends, at 0."""
+    total, offset = draw.choice([500, 840, 1000]), draw.integer(1, 9)
+
+    def library() -> Any:
+        scheduler = DDIMScheduler(
+            num_train_timesteps=total, timestep_spacing=spacing, steps_offset=offset
+        )
+        scheduler.set_timesteps(1)
+        return scheduler.timesteps
+
+    answer = candidate.timesteps(total, 1, spacing, offset)
+    assert_equals(answer, library=library, what="the schedule of one step")
+
+
+@todo("3.1", guards="a misspelt spacing is refused, not guessed")
+def test_an_unknown_spacing_is_refused(candidate: Any, draw: Draw) -> None:
+    """A spacing of another name is a ValueError."""
+    name = draw.choice(["uniform", "Leading", "even"])
+    assert_raises(
+        lambda: candidate.timesteps(1000, draw.integer(5, 20), name, 0),
+        "ValueError",
+        what=f"the spacing {name!r}",
+    )
+
+
 @todo("3.1")
 @pytest.mark.parametrize("spacing", SPACINGS)
 def test_more_steps_than_training_had_are_refused(candidate: Any, draw: Draw, spacing: str) -> None:
@@ -572,6 +600,17 @@ def test_a_run_of_one_step_calls_it_once(candidate: Any, name: str) -> None:
         candidate.denoiser_calls(name, 1),
         library=lambda: calls_of_the_library(name, 1),
         what="the number of calls for one step",
+    )
+
+
+@todo("3.6", guards="an unknown scheduler is refused, not guessed")
+def test_an_unknown_scheduler_is_refused(candidate: Any, draw: Draw) -> None:
+    """A class of another name is a ValueError."""
+    name = draw.choice(["UniPCScheduler", "EulerScheduler", "ddim"])
+    assert_raises(
+        lambda: candidate.denoiser_calls(name, draw.integer(5, 20)),
+        "ValueError",
+        what=f"the scheduler {name!r}",
     )
 
 

@@ -1,0 +1,230 @@
+"""A Stable Diffusion small enough to run inside a check, and a watched run of its pipeline.
+
+The weights are random, seeded and never saved: a mistake shows in numbers, not in pictures.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from diffusers import (
+    AutoencoderKL,
+    DDIMScheduler,
+    EulerDiscreteScheduler,
+    HeunDiscreteScheduler,
+    PNDMScheduler,
+    UNet2DConditionModel,
+)
+from torch import Tensor
+
+from infralens.examiner import Namespace, Recorded, recorded, remote
+
+LATENT_CHANNELS = 4
+EMBED_WIDTH = 24
+SCHEDULERS = {
+    kind.__name__: kind
+    for kind in (DDIMScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler, PNDMScheduler)
+}
+# As Stable Diffusion's, in a tenth of the training steps: a run along all of them is still short.
+TABLE = {
+    "num_train_timesteps": 100,
+    "beta_start": 0.0085,
+    "beta_end": 0.12,
+    "beta_schedule": "scaled_linear",
+    "steps_offset": 1,
+}
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _frozen(module: Any, device: str) -> Any:
+    return module.eval().requires_grad_(False).to(device)
+
+
+@functools.lru_cache
+def unet(device: str = "cpu") -> Any:
+    """UNet2DConditionModel: latents (B, 4, H, W) of any sides, embeddings (B, L, 24).
+
+    One level, and one attention to the text, in the middle: a call takes few milliseconds.
+    """
+    with _seeded(4):
+        module = UNet2DConditionModel(
+            sample_size=8,
+            in_channels=LATENT_CHANNELS,
+            out_channels=LATENT_CHANNELS,
+            block_out_channels=(16,),
+            layers_per_block=1,
+            down_block_types=("DownBlock2D",),
+            up_block_types=("UpBlock2D",),
+            cross_attention_dim=EMBED_WIDTH,
+            attention_head_dim=4,  # the number of heads
+            norm_num_groups=8,
+        )
+    return _frozen(module, device)
+
+
+@functools.lru_cache
+def vae(device: str = "cpu") -> Any:
+    """AutoencoderKL: images (B, 3, 2H, 2W), latents (B, 4, H, W)."""
+    with _seeded(5):
+        module = AutoencoderKL(
+            block_out_channels=(8, 16),
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2,
+            latent_channels=LATENT_CHANNELS,
+            norm_num_groups=4,
+        )
+    return _frozen(module, device)
+
+
+def comparable(value: Any) -> Any:
+    """A timestep may be a number or a tensor of one; both are the same answer."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def told(calls: list[tuple[Any, ...]]) -> str:
+    """How many calls there were and at which timesteps, in a line; t is the second argument."""
+    times = [comparable(call[1]) for call in calls]
+    texts = [f"{t:g}" if isinstance(t, float) else f"a {type(t).__name__}" for t in times]
+    return f"{len(calls)} calls, at {', '.join(texts)}"
+
+
+def scheduler(name: str, **config: Any) -> Any:
+    """A scheduler over `TABLE`, as Stable Diffusion has it; `config` changes fields."""
+    usual: dict[str, Any] = {
+        "DDIMScheduler": {"clip_sample": False, "set_alpha_to_one": False},
+        "PNDMScheduler": {"skip_prk_steps": True},
+    }.get(name, {})
+    return SCHEDULERS[name].from_config({**TABLE, **usual, **config})
+
+
+def twin(of: Any) -> Any:
+    """Another scheduler of the same class and configuration, at the beginning of its life."""
+    return type(of).from_config(of.config)
+
+
+def quiet_transformers() -> None:
+    """Import transformers, which pipelines do and which takes seconds, without its advice."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+
+
+def pipeline(with_scheduler: Any, device: str = "cpu") -> Any:
+    """A StableDiffusionPipeline without a text encoder: give it embeddings.
+
+    Its constructor may change the scheduler's configuration, so take a `twin` afterwards.
+    """
+    quiet_transformers()
+    from diffusers import StableDiffusionPipeline
+
+    pipe = StableDiffusionPipeline(
+        vae=vae(device),
+        text_encoder=None,
+        tokenizer=None,
+        unet=unet(device),
+        scheduler=with_scheduler,
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def denoiser(device: str = "cpu") -> Recorded:
+    """The UNet as a function of (latents, t, embeds), with a list of its calls. Lend it."""
+    module = unet(device)
+    return recorded(lambda latents, t, embeds: module(latents, t, embeds).sample, "denoiser")
+
+
+class LentScheduler:
+    """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.steps: list[tuple[Any, ...]] = []
+
+    @property
+    def timesteps(self) -> Any:
+        return self.target.timesteps
+
+    @property
+    def init_noise_sigma(self) -> Any:
+        return self.target.init_noise_sigma
+
+    def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
+        self.target.set_timesteps(*args, **kwargs)
+
+    def scale_model_input(self, *args: Any, **kwargs: Any) -> Any:
+        return self.target.scale_model_input(*args, **kwargs)
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(self.target.step).bind(*args, **kwargs)
+        self.steps.append(tuple(given.arguments[name] for name in STEP))
+        as_tuple = given.arguments.get("return_dict") is False
+        given.arguments["return_dict"] = False
+        with torch.no_grad():
+            sample = self.target.step(*given.args, **given.kwargs)[0]
+        return (sample,) if as_tuple else Namespace({"prev_sample": sample})
+
+
+STEP = ("model_output", "timestep", "sample")
+USED_BY_A_LOOP: dict[str, Any] = {
+    "attributes": ["timesteps", "init_noise_sigma"],
+    "methods": ["set_timesteps", "scale_model_input", "step"],
+}
+
+
+def lent(scheduler: Any) -> Any:
+    """The scheduler, to be lent to a learner's loop; `.target.steps` are the steps it made."""
+    return remote(LentScheduler(scheduler), **USED_BY_A_LOOP)
+
+
+@dataclass
+class Run:
+    """What happened in a run of the pipeline, in order."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)  # UNet: latents, t, embeds
+    steps: list[tuple[Any, ...]] = field(default_factory=list)  # step: model_output, t, sample
+    latents: Any = None
+
+
+def run_of(pipe: Any, latents: Tensor, **call: Any) -> Run:
+    """Run the pipeline from these latents to latents, and watch its UNet and its scheduler."""
+    run = Run()
+    step = pipe.scheduler.step
+
+    @functools.wraps(step)  # the pipeline reads the signature
+    def watched_step(*args: Any, **kwargs: Any) -> Any:
+        run.steps.append(args[: len(STEP)])
+        return step(*args, **kwargs)
+
+    def watch(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        run.calls.append((*args, kwargs["encoder_hidden_states"]))
+
+    hook = pipe.unet.register_forward_pre_hook(watch, with_kwargs=True)
+    pipe.scheduler.step = watched_step
+    try:
+        # The pipeline demands multiples of 8 and then takes the latents as they are.
+        sides = {"height": latents.shape[-2] * 8, "width": latents.shape[-1] * 8}
+        run.latents = pipe(latents=latents, output_type="latent", **sides, **call).images
+    finally:
+        hook.remove()
+        del pipe.scheduler.step
+    return run

@@ -1,0 +1,193 @@
+"""Lab 04 · CFG code reading: one network, two predictions, a straight line between them.
+
+Goal: see that classifier-free guidance is a linear combination of two answers of the same network,
+one with the prompt and one with the negative (or empty) prompt. No classifier takes part, and the
+scheduler's formula stays as it is: guidance is done before `step`, which gets one prediction.
+
+Symbols: B = prompts in the batch, C, H, W = channels, height and width of the latents, L, D =
+tokens and width of the text embeddings, w = the guidance scale, φ = the rescale, t = a timestep.
+Branches: u (unconditional) belongs to the negative prompt, c (conditional) to the prompt.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# What predicts: denoiser(latents, t, embeds) -> prediction, shaped like the latents.
+Denoiser = Callable[[Tensor, Any, Tensor], Tensor]
+
+
+def combine(uncond: Tensor, cond: Tensor, scale: float) -> Tensor:
+    """4.1 · The guided prediction: from u through c, and on.
+
+    uncond, cond: two predictions of one shape (any), e.g. (B, C, H, W). scale: any w, also 0 (u
+    itself), 1 (c itself) and what lies between. Returns u + w·(c − u) in their shape and dtype.
+
+    Source: Ho and Salimans 2022 (arXiv 2207.12598), equation 6, counted as in Imagen (arXiv
+    2205.11487, equation 2): w here is 1 + w there; ClassifierFreeGuidance.forward in
+    diffusers.guiders.
+
+    >>> combine(torch.tensor([1.0, 0.0]), torch.tensor([2.0, -1.0]), 3.0).tolist()
+    [4.0, -3.0]
+    >>> combine(torch.tensor([1.0, 0.0]), torch.tensor([2.0, -1.0]), 0.0).tolist()
+    [1.0, 0.0]
+    """
+    ### BEGIN SOLUTION
+    towards_prompt = cond - uncond
+    return uncond + scale * towards_prompt
+    ### END SOLUTION
+
+
+def guidance_batch(
+    latents: Tensor, negative_embeds: Tensor, prompt_embeds: Tensor
+) -> tuple[Tensor, Tensor]:
+    """4.2 · One batch that holds both branches, unconditional half first.
+
+    latents: (B, C, H, W). negative_embeds, prompt_embeds: (B, L, D). Returns (latents, embeds) of
+    shapes (2B, C, H, W) and (2B, L, D): row i belongs to the negative prompt of image i, row B + i
+    to its prompt. Both rows of an image hold the same latents.
+
+    Source: StableDiffusionPipeline.__call__, what its UNet is given.
+
+    >>> x = torch.tensor([[1.0], [2.0]])  # two images, of one number each
+    >>> batch, embeds = guidance_batch(x, torch.tensor([[-1.0], [-2.0]]), x * 10)
+    >>> batch.flatten().tolist(), embeds.flatten().tolist()
+    ([1.0, 2.0, 1.0, 2.0], [-1.0, -2.0, 10.0, 20.0])
+    """
+    ### BEGIN SOLUTION
+    doubled = torch.cat([latents, latents])
+    return doubled, torch.cat([negative_embeds, prompt_embeds])
+    ### END SOLUTION
+
+
+def guided_prediction(
+    denoiser: Denoiser,
+    latents: Tensor,
+    t: Any,
+    negative_embeds: Tensor,
+    prompt_embeds: Tensor,
+    scale: float,
+) -> Tensor:
+    """4.3 · Ask the network once, and guide.
+
+    denoiser(latents, t, embeds) is called exactly once, by position, with t as it came:
+
+    * scale above 1: with the batch of 4.2 (unconditional half first); its answer (2B, C, H, W) is
+      split in two and combined as in 4.1.
+    * scale at or below 1: guidance is off. One call with `latents` and prompt_embeds, batch B, and
+      its answer is the result. (4.1 knows more scales than a pipeline uses.)
+
+    latents: (B, C, H, W), as the network is to see them. embeds: (B, L, D). Returns (B, C, H, W).
+
+    Source: StableDiffusionPipeline.__call__ and its property do_classifier_free_guidance.
+
+    >>> denoiser = lambda x, t, embeds: x + embeds  # a network that one can follow
+    >>> x, negative, prompt = torch.tensor([[10.0]]), torch.tensor([[1.0]]), torch.tensor([[2.0]])
+    >>> guided_prediction(denoiser, x, 5, negative, prompt, 3.0).tolist()
+    [[14.0]]
+    >>> guided_prediction(denoiser, x, 5, negative, prompt, 0.0).tolist()
+    [[12.0]]
+    """
+    ### BEGIN SOLUTION
+    if scale <= 1:
+        return denoiser(latents, t, prompt_embeds)
+    both, embeds = guidance_batch(latents, negative_embeds, prompt_embeds)
+    uncond, cond = denoiser(both, t, embeds).chunk(2)
+    return combine(uncond, cond, scale)
+    ### END SOLUTION
+
+
+def rescale_guidance(guided: Tensor, cond: Tensor, rescale: float) -> Tensor:
+    """4.4 · Give the guided prediction back some of the size that guidance took from it.
+
+    guided, cond: (B, …) of one shape and any rank: images (B, C, H, W), tokens (B, N, C), video
+    (B, C, F, H, W). rescale: φ in [0, 1]. For each sample of the batch on its own, with standard
+    deviations over all axes but the first:
+
+        resized = guided · std(cond) / std(guided)
+        result  = φ · resized + (1 − φ) · guided
+
+    A sample whose guided standard deviation is exactly 0 comes back as it was, and the other
+    samples of the batch are not affected by it. Returns guided's shape and dtype.
+
+    Source: Lin et al. 2023 (arXiv 2305.08891), section 3.4; rescale_noise_cfg (which divides by
+    that 0 and gives NaN or infinity).
+
+    >>> guided = torch.tensor([[-3.0, 3.0], [0.5, 0.5]])
+    >>> cond = torch.tensor([[-1.0, 1.0], [-1.0, 1.0]])
+    >>> rescale_guidance(guided, cond, 0.5).tolist()
+    [[-2.0, 2.0], [0.5, 0.5]]
+    """
+    ### BEGIN SOLUTION
+    axes = tuple(range(1, guided.dim()))
+    wanted = cond.std(dim=axes, keepdim=True)
+    actual = guided.std(dim=axes, keepdim=True)
+    flat = actual == 0
+    factor = torch.where(flat, 1.0, wanted / torch.where(flat, 1.0, actual))
+    return rescale * (guided * factor) + (1 - rescale) * guided
+    ### END SOLUTION
+
+
+def guided_sample(
+    denoiser: Denoiser,
+    scheduler: Any,
+    latents: Tensor,
+    negative_embeds: Tensor,
+    prompt_embeds: Tensor,
+    scale: float,
+    num_inference_steps: int,
+) -> Tensor:
+    """4.5 · The whole loop: from noise to latents, guided at every timestep.
+
+    scheduler has, as in diffusers, set_timesteps(n), timesteps, init_noise_sigma,
+    scale_model_input(sample, t) and step(model_output, t, sample).prev_sample. It may be DDIM,
+    Euler, Heun or PNDM; set_timesteps has not been called. latents: (B, C, H, W), standard normal,
+    not yet multiplied by anything. denoiser and embeds are those of 4.3.
+
+    The denoiser is called once for each entry of `timesteps` (which may be more than
+    num_inference_steps), with the scaled latents; step gets the guided prediction and the latents
+    that were *not* scaled. Scales at or below 1 mean what they mean in 4.3. Returns (B, C, H, W).
+
+    Source: StableDiffusionPipeline.__call__ with output_type "latent".
+
+    >>> from types import SimpleNamespace as Box
+    >>> scheduler = Box(timesteps=[2, 1], init_noise_sigma=3.0, set_timesteps=lambda n: None)
+    >>> scheduler.scale_model_input = lambda x, t: x / 2
+    >>> scheduler.step = lambda output, t, x: Box(prev_sample=x - output)
+    >>> denoiser = lambda x, t, embeds: x * embeds
+    >>> x, negative, prompt = torch.tensor([[4.0]]), torch.tensor([[0.0]]), torch.tensor([[0.5]])
+    >>> guided_sample(denoiser, scheduler, x, negative, prompt, 2.0, 2).tolist()
+    [[3.0]]
+    """
+    ### BEGIN SOLUTION
+    scheduler.set_timesteps(num_inference_steps)
+    sample = latents * scheduler.init_noise_sigma
+    for t in scheduler.timesteps:
+        seen = scheduler.scale_model_input(sample, t)
+        guided = guided_prediction(denoiser, seen, t, negative_embeds, prompt_embeds, scale)
+        sample = scheduler.step(guided, t, sample).prev_sample
+    return sample
+    ### END SOLUTION
+
+
+def guide_learned_sigma(output: Tensor, scale: float) -> Tensor:
+    """4.6 · Guide a network that answers twice as many channels: ε and a variance.
+
+    output: (2B, 2C, H, W), the network's answer to a batch with the unconditional half first.
+    Channels 0 … C − 1 are ε, channels C … 2C − 1 the variance. Returns (B, C, H, W): ε of both
+    halves combined as in 4.1, in all C channels; the variance is dropped. scale is above 1.
+
+    Source: Peebles and Xie 2023 (DiT, arXiv 2212.09748); DiTPipeline.__call__, which puts the
+    *conditional* half first: swap the halves in your head when you read it.
+
+    >>> output = torch.tensor([[1.0, 7.0], [2.0, 8.0]]).reshape(2, 2, 1, 1)  # B = 1, C = 1
+    >>> guide_learned_sigma(output, 3.0).flatten().tolist()
+    [4.0]
+    """
+    ### BEGIN SOLUTION
+    epsilon = output[:, : output.shape[1] // 2]
+    uncond, cond = epsilon.chunk(2, dim=0)
+    return combine(uncond, cond, scale)
+    ### END SOLUTION
