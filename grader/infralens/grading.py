@@ -80,6 +80,9 @@ class Examiner:
                 "TMPDIR": str(self.folder),
             },
         )
+        # Known to the two ends alone: what somebody else writes into a pipe is no line of ours.
+        self.token = secrets.token_hex(16)
+        self._write({"token": self.token})
         Examiner.running.add(self.process.pid)
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -88,7 +91,9 @@ class Examiner:
         assert self.process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
             for line in self.process.stdout:
-                self.events.put(json.loads(line))
+                event = _signed_event(line, self.token)
+                if event is not None:
+                    self.events.put(event)
         self.events.put(None)
 
     def grade(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
@@ -116,7 +121,6 @@ class Examiner:
             return _void(request, f"the examiner ended: {self._last_words()}", started)
 
     def _send(self, request: Request) -> None:
-        assert self.process.stdin is not None
         place = request.lab.place
         message = {
             "suite": str(request.lab.suite),
@@ -132,8 +136,13 @@ class Examiner:
             "isolation": request.isolation,
             "masked": list(request.lab.masked),
         }
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
+        self._write({**message, "token": self.token})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # the silence that follows tells
+            self.process.stdin.write("\n" + json.dumps(message) + "\n")
+            self.process.stdin.flush()
 
     def _last_words(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -162,6 +171,15 @@ class Examiner:
         self.process.stdout.close()
         self.errors.close()
         remove(self.folder)
+
+
+def _signed_event(line: str, token: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    signed = isinstance(event, dict) and event.get("token") == token
+    return event if signed else None
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

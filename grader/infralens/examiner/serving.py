@@ -1,5 +1,6 @@
 """The examiner process: requests on stdin, events on stdout, each one line of JSON.
 
+The first line is {"token": ...}; every later line, in both directions, carries that token.
 A request: {"suite": ..., "place": [...], "submission": ..., "todos": [...], "seed": ...,
 "device": ..., "isolation": ..., "masked": [...]}. Events: "planned"; "check" for each check; and at
 the end one of "result", "unreadable", "unavailable" and "grader_error".
@@ -14,7 +15,7 @@ import platform
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -140,7 +141,8 @@ class Spares:
 def main() -> None:
     """Serve until stdin ends. Whatever happens, no process of a candidate is left."""
     requests, events = sys.stdin, _private_stdout()
-    emit = _emit(events)
+    token = _token(requests)
+    emit = _emit(events, token)
     spares = Spares(more_will_follow="--serve" in sys.argv)
 
     def end(*_: object) -> None:
@@ -155,8 +157,7 @@ def main() -> None:
     end_with_the_parent()
     ready = False
     try:
-        for line in requests:
-            request = json.loads(line)
+        for request in _signed(requests, token):
             try:
                 setting = setting_of(request)
                 spares.prepare(setting)
@@ -179,9 +180,29 @@ def _private_stdout() -> IO[str]:
     return events
 
 
-def _emit(events: IO[str]) -> Callable[[dict[str, Any]], None]:
+def _token(requests: IO[str]) -> str:
+    """What the first line says: the sign of every line that is really ours, in both directions."""
+    for line in requests:
+        if line.strip():
+            return str(json.loads(line)["token"])
+    return ""
+
+
+def _signed(requests: IO[str], token: str) -> Iterator[dict[str, Any]]:
+    """The requests. Lines that somebody else put into the pipe are passed over."""
+    for line in requests:
+        try:
+            request = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(request, dict) and request.get("token") == token:
+            yield request
+
+
+def _emit(events: IO[str], token: str) -> Callable[[dict[str, Any]], None]:
     def emit(event: dict[str, Any]) -> None:
-        events.write(json.dumps(event) + "\n")
+        # A line of its own, whatever somebody has left in the pipe before it.
+        events.write("\n" + json.dumps({**event, "token": token}) + "\n")
         events.flush()
 
     return emit
@@ -209,17 +230,18 @@ def _answer(
     emit: Callable[[dict[str, Any]], None],
 ) -> None:
     try:
-        emit(_graded(request, setting, spares, emit))
+        event = _graded(request, setting, spares, emit)
     except UnreadableError as error:
-        emit({"event": "unreadable", "message": str(error)})
+        event = {"event": "unreadable", "message": str(error)}
     except UnavailableError as error:
-        emit({"event": "unavailable", "message": str(error)})
+        event = {"event": "unavailable", "message": str(error)}
     except Exception as error:
-        emit({"event": "grader_error", "message": f"{type(error).__name__}: {error}"})
+        event = {"event": "grader_error", "message": f"{type(error).__name__}: {error}"}
     finally:
         spares.sweep()
-        if spares.more_will_follow:
-            spares.prepare(setting)
+    emit(event)  # only now: nothing of the submission is left that could write beside it
+    if spares.more_will_follow:
+        spares.prepare(setting)
 
 
 def _graded(

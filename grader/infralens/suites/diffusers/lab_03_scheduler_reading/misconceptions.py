@@ -11,9 +11,19 @@ from torch import Tensor
 from infralens.examiner import misconception
 
 PAGE = "handbook/scheduler.md"
+SCHEDULERS = (
+    *("EulerDiscreteScheduler", "DDIMScheduler", "HeunDiscreteScheduler"),
+    *("PNDMScheduler", "DPMSolverMultistepScheduler"),
+)
+
+
+def require(known: bool, what: str) -> None:
+    if not known:
+        raise ValueError(f"unknown {what}")
 
 
 def spaced(total: int, n: int, spacing: str) -> Tensor:
+    require(spacing in ("leading", "linspace", "trailing"), "spacing")
     i = torch.arange(n, dtype=torch.float64)
     if spacing == "leading":
         return i.flip(0) * (total // n)
@@ -132,6 +142,7 @@ class FlowMatchEuler:
 def leading_always(total: int, n: int, spacing: str, offset: int) -> Tensor:
     """Every spacing was answered as leading. Trailing begins at T − 1; linspace holds both ends."""
     check_count(total, n)
+    require(spacing in ("leading", "linspace", "trailing"), "spacing")
     return (spaced(total, n, "leading") + offset).long()
 
 
@@ -558,6 +569,7 @@ class TimestepsNotScaled(FlowMatchEuler):
 def one_a_step(name: str, n: int) -> int:
     """One call a step was counted for every scheduler. Heun and PNDM have more timesteps than
     steps: the loop runs over scheduler.timesteps."""
+    require(name in SCHEDULERS, "scheduler")
     return n
 
 
@@ -570,6 +582,7 @@ def one_a_step(name: str, n: int) -> int:
 def heun_twice(name: str, n: int) -> int:
     """Heun was counted with two calls in its last step. That step ends at σ = 0 and is a plain
     Euler step with one call."""
+    require(name in SCHEDULERS, "scheduler")
     if name == "HeunDiscreteScheduler":
         return 2 * n
     return n + 1 if name == "PNDMScheduler" and n > 1 else n
@@ -584,6 +597,7 @@ def heun_twice(name: str, n: int) -> int:
 def pndm_always(name: str, n: int) -> int:
     """PNDM was counted with its extra call in a run of one step. The extra call belongs to the
     second step."""
+    require(name in SCHEDULERS, "scheduler")
     return {"PNDMScheduler": n + 1, "HeunDiscreteScheduler": 2 * n - 1}.get(name, n)
 
 
