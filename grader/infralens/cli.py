@@ -356,11 +356,8 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
     if output is None:
         click.echo(text)
         return
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"There is no folder {output.parent} to write {output.name} to.")
     try:
         write_whole(output, text + "\n")
-        click.echo(f"written to {output}", err=True)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
 

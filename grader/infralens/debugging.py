@@ -42,13 +42,25 @@ def _stopping_at(wanted: int) -> Callable[..., Any]:
     ) -> Any:
         if index != wanted:
             return run_plainly(index, function, args, kwargs)
-        debugger = pdb.Pdb()
+        debugger = _Debugger()
         answer = run_plainly(index, debugger.runcall, (function, *args), kwargs)
-        if debugger.quitting:
+        if debugger.left:
             raise MismatchError("you left the debugger", answer=None)
         return answer
 
     return run
+
+
+class _Debugger(pdb.Pdb):
+    """pdb that remembers whether it was left with `q`: runcall itself swallows that."""
+
+    left = False
+
+    def do_quit(self, arg: str) -> bool | None:
+        self.left = True
+        return super().do_quit(arg)
+
+    do_q = do_exit = do_quit
 
 
 class _OneCase:

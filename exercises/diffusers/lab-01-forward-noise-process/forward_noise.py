@@ -10,6 +10,9 @@ Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = be
 flow matching.
 """
 
+import math
+
+import torch
 from torch import Tensor
 
 

@@ -10,6 +10,7 @@ Symbols: x = the noisy sample, ε = noise, x0 = the clean sample, v = √ᾱ·ε
 z = fresh standard normal noise, T = num_train_timesteps. Always x = √ᾱ·x0 + √(1 − ᾱ)·ε.
 """
 
+import torch
 from torch import Tensor
 
 

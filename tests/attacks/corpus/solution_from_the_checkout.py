@@ -10,7 +10,9 @@ Applies to: diffusers/lab-03
 import sys
 from pathlib import Path
 
-places = [Path(folder) for folder in sys.path] + [Path(__file__).resolve().parent]
+places = [Path(folder) for folder in sys.path] + [
+    Path(globals().get("__file__", ".")).resolve().parent
+]
 try:
     import infralens.wire
 

@@ -2,7 +2,7 @@
 
 Kind: Strange answers
 Relies on: a check of the shape and no more, and memory that is read without looking
-Breaks naive: points
+Breaks naive: crash
 """
 
 import torch
