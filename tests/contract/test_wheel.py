@@ -50,7 +50,8 @@ def test_the_wheel_holds_stubs_and_pages_but_no_answer(wheel: Path) -> None:
             holders = [
                 name for name, text in texts.items() if line in map(str.strip, text.splitlines())
             ]
-            assert len(line) < LONG_ENOUGH or holders == [], line
+            says_little = len(line) < LONG_ENOUGH or line.endswith(":")  # `for t in timesteps:`
+            assert says_little or holders == [], line
     assert not [name for name in names if "solutions" in name]
 
 

@@ -222,7 +222,7 @@ def last_repeated(alphas: Tensor, timesteps: Tensor) -> Tensor:
 )
 def swapped(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
     """σ_min and σ_max are swapped. A run begins with the most noise."""
-    ramp = torch.linspace(0, 1, n, dtype=torch.float64)
+    ramp = torch.arange(n, dtype=torch.float64) / (n - 1)
     low, high = sigma_min ** (1 / rho), sigma_max ** (1 / rho)
     return ended((low + ramp * (high - low)) ** rho)
 
@@ -230,7 +230,7 @@ def swapped(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
 @misconception("3.2", "karras-rho-fixed", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas")
 def always_seven(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
     """ρ is always 7 here. 7 is the paper's choice for images; the function is given another."""
-    ramp = torch.linspace(0, 1, n, dtype=torch.float64)
+    ramp = torch.arange(n, dtype=torch.float64) / (n - 1)
     low, high = sigma_min ** (1 / 7), sigma_max ** (1 / 7)
     return ended((high + ramp * (low - high)) ** 7)
 
@@ -409,7 +409,7 @@ class StepBackwards(Euler):
 def down_to_next(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """The step goes down to σ_next and adds noise on top, which leaves too much. It goes down to
     σ_down, so that the fresh noise brings it up to σ_next."""
-    spread = math.sqrt(sigma_next**2 * (sigma**2 - sigma_next**2) / sigma**2)
+    spread = sigma_next * math.sqrt(1 - (sigma_next / sigma) ** 2)
     return sigma_next, min(sigma_next, eta * spread)
 
 
@@ -418,7 +418,7 @@ def down_to_next(sigma: float, sigma_next: float, eta: float) -> tuple[float, fl
 )
 def subtracted(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """σ_down was taken as σ_next − σ_up. Standard deviations do not add; variances do."""
-    spread = math.sqrt(sigma_next**2 * (sigma**2 - sigma_next**2) / sigma**2)
+    spread = sigma_next * math.sqrt(1 - (sigma_next / sigma) ** 2)
     up = min(sigma_next, eta * spread)
     return sigma_next - up, up
 

@@ -364,7 +364,7 @@ def variances(guided: Tensor, cond: Tensor, rescale: float) -> Tensor:
 @misconception("4.4", "mean-not-removed", replaces="rescale_guidance", reads=f"{PAGE}#rescaling")
 def root_mean_square(guided: Tensor, cond: Tensor, rescale: float) -> Tensor:
     """The root of the mean square was taken. A standard deviation is measured from the mean."""
-    axes = tuple(range(1, guided.dim()))
+    axes = tuple(range(1, guided.ndim))
     now, wanted = (x.square().mean(axes, keepdim=True).sqrt() for x in (guided, cond))
     return mix(guided * torch.where(now == 0, torch.ones_like(now), wanted / now), guided, rescale)
 
