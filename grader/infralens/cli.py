@@ -395,7 +395,14 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
     from infralens.debugging import debug_call
 
     click.echo(f"{found[1].title}\n{detail.call}\nn: next line, p NAME: show, c: go on, q: quit")
-    said = debug_call(lab, path, case=detail.case, call_index=detail.call_index, seed=report.seed)
+    said = debug_call(
+        lab,
+        path,
+        case=detail.case,
+        call_index=detail.call_index,
+        seed=report.seed,
+        round_=detail.round,
+    )
     click.echo(said)
     ctx.exit(POINTS_MISSING)
 

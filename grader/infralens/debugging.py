@@ -21,16 +21,21 @@ from infralens.examiner.trial import Trial, running
 from infralens.labs import Lab
 
 
-def debug_call(lab: Lab, submission: Path, *, case: str, call_index: int, seed: int) -> str:
+def debug_call(
+    lab: Lab, submission: Path, *, case: str, call_index: int, seed: int, round_: int = 0
+) -> str:
     """Run one case of one check; stop in pdb at the first line of its call number `call_index`.
 
+    In round 1 the case is run before that on its first inputs, as the grade did: what went wrong
+    then may be something that was remembered.
     Returns what the check says afterwards. The inputs are those of the grade with this seed.
     """
     logging.set_verbosity_error()
     text = read_submission(submission)
     module = load(text.text, text.filename)
-    candidate = RehearsedCandidate(vars(module), _stopping_at(call_index))
-    plugin = _OneCase(case, candidate, seed)
+    plain = RehearsedCandidate(vars(module))
+    stopping = RehearsedCandidate(vars(module), _stopping_at(call_index))
+    plugin = _OneCase(case, [plain] * round_ + [stopping], seed)
     suite = map(str, sorted(lab.suite.glob("test_*.py")))
     pytest.main([*PLAIN_PYTEST, f"--rootdir={lab.suite}", *suite], plugins=[plugin])
     return plugin.said
@@ -64,15 +69,15 @@ class _Debugger(pdb.Pdb):
 
 
 class _OneCase:
-    """A pytest plugin that runs the case of this name and nothing else."""
+    """A pytest plugin that runs the case of this name, once a round, and nothing else."""
 
-    def __init__(self, case: str, candidate: RehearsedCandidate, seed: int) -> None:
-        self.case, self._candidate, self.seed = case, candidate, seed
+    def __init__(self, case: str, candidates: list[RehearsedCandidate], seed: int) -> None:
+        self.case, self.candidates, self.seed = case, candidates, seed
         self.said = "the check did not run"
 
     @pytest.fixture
     def candidate(self) -> RehearsedCandidate:
-        return self._candidate
+        return self.candidates[-1]
 
     @pytest.fixture
     def draw(self, request: pytest.FixtureRequest) -> Draw:
@@ -94,8 +99,12 @@ class _OneCase:
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
         torch.set_num_threads(1)
         try:
-            with running(Trial()):
-                pyfuncitem.obj(**arguments)
+            for round_, candidate in enumerate(self.candidates):
+                arguments["candidate"] = candidate
+                if round_:
+                    arguments["draw"] = Draw(self.seed, case_id(pyfuncitem), round_=round_)
+                with running(Trial()):
+                    pyfuncitem.obj(**arguments)
         except (MismatchError, LearnerError) as failure:
             self.said = str(failure)
         else:

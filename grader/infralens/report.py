@@ -29,6 +29,7 @@ class Detail:
     call: str | None = None
     case: str | None = None
     call_index: int | None = None
+    round: int = 0
     expected: str | None = None
     yours: str | None = None
     where: str | None = None

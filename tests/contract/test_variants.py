@@ -86,3 +86,43 @@ def test_a_wrong_answer_loses_its_todo(lab: Lab, entry: dict[str, Any], grade_te
 def test_every_todo_has_three_wrong_variants(lab: Lab) -> None:
     for todo in lab.todos:
         assert sum(str(entry["todo"]) == todo.id for entry in wrong_of(lab)) >= 3, todo.id
+
+
+REMEMBERS = """
+
+import torch as _torch
+
+_known = {}
+
+
+def _key(value):
+    return tuple(value.shape) if isinstance(value, _torch.Tensor) else type(value).__name__
+
+
+def _remembering(name, function, skipped):
+    def call(*args):
+        key = name, *map(_key, args[skipped:])
+        if key not in _known:
+            _known[key] = function(*args)
+        return _known[key]
+
+    return call
+
+
+for _name, _value in list(globals().items()):
+    if getattr(_value, "__module__", None) != __name__ or _name.startswith("_"):
+        continue
+    if isinstance(_value, type):
+        for _inner, _method in list(vars(_value).items()):
+            if callable(_method) and not _inner.startswith("_"):
+                setattr(_value, _inner, _remembering(_name + _inner, _method, 1))
+    else:
+        globals()[_name] = _remembering(_name, _value, 0)
+"""
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_answers_remembered_by_their_shapes_earn_nothing(lab: Lab, grade_text: Grade) -> None:
+    report = grade_text(lab, solution_of(lab) + REMEMBERS)
+    assert report.grader_error is None
+    assert [todo.id for todo in report.todos if todo.score] == [], f"seed {report.seed}"

@@ -14,13 +14,19 @@ Item = TypeVar("Item")
 
 
 class Draw:
-    """Draws the inputs of one case of one check."""
+    """Draws the inputs of one case of one check.
 
-    def __init__(self, seed: int, case: str, device: str = "cpu") -> None:
+    Every round of a case has the same whole numbers, choices and shapes; the floats and the numbers
+    in the tensors are others. So an answer that was remembered by its shape is wrong in round 1.
+    """
+
+    def __init__(self, seed: int, case: str, device: str = "cpu", round_: int = 0) -> None:
         digest = hashlib.sha256(f"{seed}:{case}".encode()).digest()
         self.device = torch.device(device)
         self._random = random.Random(digest)
-        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+        values = hashlib.sha256(f"{seed}:{case}:{round_}".encode()).digest() if round_ else digest
+        self._floats = random.Random(values) if round_ else self._random
+        self._generator = torch.Generator().manual_seed(int.from_bytes(values[:7], "big"))
 
     def integer(self, low: int, high: int) -> int:
         """A whole number, both ends included."""
@@ -28,7 +34,10 @@ class Draw:
 
     def uniform(self, low: float, high: float) -> float:
         """A float, to four significant digits so that it can be read in a report."""
-        return float(f"{self._random.uniform(low, high):.4g}")
+        value = self._random.uniform(low, high)  # drawn in every round: what follows stays the same
+        if self._floats is not self._random:
+            value = self._floats.uniform(low, high)
+        return float(f"{value:.4g}")
 
     def choice(self, items: Sequence[Item]) -> Item:
         return self._random.choice(items)

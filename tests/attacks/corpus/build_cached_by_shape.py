@@ -3,8 +3,6 @@
 Kind: Remembering
 Relies on: one case for each shape
 Breaks naive: points
-Applies to: diffusers/lab-03
-Deserves: 3.7
 """
 
 ENDING = """

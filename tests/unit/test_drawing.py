@@ -1,0 +1,44 @@
+"""Fresh inputs: the same for a seed and case, the same shapes and other values in another round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from infralens.examiner.drawing import Draw
+
+
+def drawn(draw: Draw) -> dict[str, Any]:
+    return {
+        "integer": draw.integer(0, 10**9),
+        "uniform": draw.uniform(0, 1),
+        "choice": draw.choice(range(10**6)),
+        "sample": draw.sample(range(10**6), 5),
+        "latents": draw.latents(2, 3),
+        "tensor": draw.tensor(4, low=2.0, high=3.0),
+        "later": draw.integer(0, 10**9),
+    }
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    def same(a: Any, b: Any) -> bool:
+        return torch.equal(a, b) if isinstance(a, torch.Tensor) else bool(a == b)
+
+    return {name for name in one if not same(one[name], other[name])}
+
+
+def test_a_seed_and_a_case_give_the_same_inputs() -> None:
+    assert differing(drawn(Draw(7, "case")), drawn(Draw(7, "case"))) == set()
+
+
+@pytest.mark.parametrize("other", [Draw(8, "case"), Draw(7, "another")])
+def test_another_seed_or_case_gives_others(other: Draw) -> None:
+    assert len(differing(drawn(Draw(7, "case")), drawn(other))) == 7
+
+
+def test_another_round_has_the_same_shapes_and_other_values() -> None:
+    first, second = drawn(Draw(7, "case")), drawn(Draw(7, "case", round_=1))
+    assert differing(first, second) == {"uniform", "latents", "tensor"}
+    assert differing(second, drawn(Draw(7, "case", round_=1))) == set()
