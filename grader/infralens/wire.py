@@ -347,6 +347,7 @@ def unpack(
         AttributeError,
         RuntimeError,  # includes RecursionError
         AssertionError,  # torch says so where a device is not compiled in
+        MemoryError,
         OverflowError,
         safetensors.SafetensorError,
     ) as error:

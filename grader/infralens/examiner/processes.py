@@ -143,8 +143,17 @@ class CandidateProcess:
         self.outbox.put(frame)
 
     def receive(self, seconds: float) -> Any:
-        """The next frame, or the exception that reading met. queue.Empty when time is up."""
-        return self.frames.get(timeout=seconds) if seconds > 0 else self.frames.get_nowait()
+        """The next frame, or the exception that reading met. queue.Empty when time is up.
+
+        When it is up, what lies here is not taken: a flood of frames would never end.
+        """
+        if seconds <= 0:
+            raise queue.Empty
+        return self.frames.get(timeout=seconds)
+
+    def early(self) -> Any:
+        """A frame that lies here although nothing was asked. queue.Empty when there is none."""
+        return self.frames.get_nowait()
 
     def ending(self) -> int | None:
         """How the process ended, given a moment to do so."""
