@@ -32,6 +32,7 @@ START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
 OnEvent = Callable[[dict[str, Any]], None]
 EXAMINER = ("-m", "infralens.examiner")
+PYTEST_SETTINGS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # the user's, for tests of their own
 
 
 class UnreadableError(Exception):
@@ -74,7 +75,7 @@ class Examiner:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C comes to us first; we end it in good order
             env={
-                **os.environ,
+                **{name: os.environ[name] for name in os.environ if name not in PYTEST_SETTINGS},
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                 "OMP_NUM_THREADS": "1",
                 "TMPDIR": str(self.folder),
@@ -135,6 +136,7 @@ class Examiner:
             "device": request.device,
             "isolation": request.isolation,
             "masked": list(request.lab.masked),
+            "loaded": list(request.lab.loaded),
         }
         self._write({**message, "token": self.token})
 

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 DEFAULT_TRACK = "diffusers"
-KEYS = {"title", "goal", "file", "reading", "masked", "dtypes", "limits", "todos"}
+KEYS = {"title", "goal", "file", "reading", "masked", "loaded", "dtypes", "limits", "todos"}
 PACKAGE = Path(__file__).resolve().parent
 
 
@@ -56,7 +56,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Lab:
-    """One exercise. `id` is `track/lab-NN`; `folder` is its name under exercises and solutions."""
+    """One exercise. `id` is `track/lab-NN`; `folder` is its name under exercises and solutions.
+
+    `masked` are modules that a submission may not import; `loaded` are slow ones that it will need,
+    imported before its time begins.
+    """
 
     id: str
     title: str
@@ -66,6 +70,7 @@ class Lab:
     reading: str
     todos: tuple[Todo, ...]
     masked: tuple[str, ...]
+    loaded: tuple[str, ...]
     dtypes: tuple[str, ...]
     limits: Limits
     suite: Path
@@ -174,6 +179,7 @@ def read_lab(path: Path, place: Place) -> Lab:
             reading=str(data["reading"]),
             todos=todos,
             masked=_texts(data.get("masked", []), "masked"),
+            loaded=_texts(data.get("loaded", []), "loaded"),
             dtypes=_texts(data.get("dtypes", ["float32"]), "dtypes"),
             limits=Limits(**data.get("limits", {})),
             suite=path.parent,

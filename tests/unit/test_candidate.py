@@ -817,3 +817,113 @@ def test_a_run_is_void_when_a_check_that_nobody_can_pass_is_passed(workshop: Any
     assert report.grader_error is not None
     assert "nobody can pass" in report.grader_error
     assert (report.score, report.passed) == (0, False)
+
+
+REMEMBERED = """
+known = {}
+
+def scale(x, factor):
+    key = x.shape
+    if key not in known:
+        known[key] = x * factor
+    return known[key]
+"""
+
+
+def test_an_answer_that_was_remembered_is_wrong_the_second_time(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_scaled(candidate, draw):
+        \"\"\"It is scaled.\"\"\"
+        x, factor = draw.latents(2, 3), draw.uniform(2, 3)
+        answer = candidate.scale(x, factor)
+        assert_matches(answer, library=lambda: x * factor, truth=lambda: x.double() * factor)
+    """
+    lab = workshop.lab(suite)
+    report = workshop.grade(lab, REMEMBERED, isolation="process")
+    check = report.todos[0].checks[0]
+    assert report.score == 0
+    assert check.message.endswith("though the first time it was right")
+    assert check.detail is not None
+    assert check.detail.round == 1
+    right = "def scale(x, factor):\n    return factor * x\n"
+    assert workshop.grade(lab, right, isolation="process").score == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTEST_ADDOPTS", "--collect-only"),
+        ("PYTEST_ADDOPTS", "-k nothing"),
+        ("PYTEST_PLUGINS", "no_such_plugin"),
+    ],
+)
+def test_the_users_own_pytest_settings_change_no_grade(
+    workshop: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    from infralens.grading import grade
+
+    suite = """
+    @todo("90.1")
+    def test_doubled(candidate, draw):
+        \"\"\"It is doubled.\"\"\"
+        x = draw.latents(2, 3)
+        assert_matches(candidate.double(x), library=lambda: x * 2, truth=lambda: x.double() * 2)
+    """
+    lab = workshop.lab(suite)
+    path = workshop.submission("def double(x):\n    return x + x\n")
+    monkeypatch.setenv(name, value)
+    report = grade(lab, path, isolation="process")
+    assert report.grader_error is None
+    assert report.score == 2
+
+
+GIVEN = """
+SOURCE = (
+    'import torch\\n'
+    'def module(weight):\\n'
+    '    m = torch.nn.Linear(2, 1, bias=False)\\n'
+    '    m.weight.data[:] = weight\\n'
+    '    return {"linear": m, "none": None}\\n'
+)
+
+@todo("90.1")
+def test_applied(candidate, draw):
+    \"\"\"The module is applied.\"\"\"
+    w, x = draw.tensor(1, 2), draw.tensor(3, 2)
+    parts = given(candidate, SOURCE).module(w)
+    assert parts["none"] is None
+    answer = candidate.apply(parts, x)
+    assert_matches(answer, library=lambda: x @ w.T, truth=lambda: x.double() @ w.double().T)
+"""
+
+
+def test_what_a_lab_gives_lives_beside_the_learners_code(workshop: Any) -> None:
+    lab = workshop.lab(GIVEN)
+    right = "def apply(parts, x):\n    return parts['linear'](x)\n"
+    assert workshop.grade(lab, right, isolation="process").score == 2
+    wrong = "def apply(parts, x):\n    return -parts['linear'](x)\n"
+    report = workshop.grade(lab, wrong, isolation="process")
+    assert report.score == 0
+    assert "apply(" in (report.todos[0].checks[0].detail.call or "")
+
+
+def test_what_a_lab_gives_and_the_learner_broke_earns_nothing(workshop: Any) -> None:
+    text = "import torch\ndel torch.nn.Linear\ndef apply(parts, x):\n    return x\n"
+    report = workshop.grade(workshop.lab(GIVEN), text, isolation="process")
+    assert report.grader_error is None
+    assert report.score == 0
+    assert "failed beside it: AttributeError" in report.todos[0].checks[0].message
+
+
+def test_modules_that_a_lab_names_are_loaded_before_its_time_begins(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_there(candidate, draw):
+        \"\"\"It is there.\"\"\"
+        assert_equals(candidate.there("wave"), value=draw.integer(1, 1) == 1)
+        assert_equals(candidate.there("chunk"), value=False)
+    """
+    text = "import sys\ndef there(name):\n    return name in sys.modules\n"
+    assert workshop.grade(workshop.lab(suite, loaded=["wave"]), text).score == 2
+    assert workshop.grade(workshop.lab(suite), text).score == 0

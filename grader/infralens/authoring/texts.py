@@ -53,12 +53,22 @@ def prove_texts(proof: Proof) -> None:
     for name in lab.masked:
         if importlib.util.find_spec(name.split(".")[0]) is None:
             proof.fault(f"lab.yaml: masked is {name}, which no installed package is called")
+    for name in lab.loaded:
+        if not _is_module(name):
+            proof.fault(f"lab.yaml: loaded is {name}, which no installed module is called")
     for problem in unfinished(lab):
         proof.fault(problem)
     _prove_page(proof)
     _prove_stub_text(proof)
     for problem in example_faults(lab):
         proof.fault(problem)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
 
 
 def unfinished(lab: Lab) -> Iterator[str]:

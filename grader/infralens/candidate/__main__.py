@@ -1,11 +1,13 @@
 """`python -m infralens.candidate`: serve the examiner over stdin and stdout.
 
 With `--template`: load torch, then fork a candidate whenever the examiner asks for one.
+`--load a,b` imports these modules too, before anything is asked.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import sys
 from typing import BinaryIO
@@ -19,12 +21,12 @@ def main() -> None:
     if "--template" in sys.argv:
         from infralens.candidate.template import serve_forks
 
-        _load_torch()
+        _load_libraries()
         serve_forks()  # goes on in each candidate
         channel = _take_the_channel()
     else:
         channel = _take_the_channel()
-        _load_torch()
+        _load_libraries()
     from infralens.candidate.serving import Server
 
     Server(*channel).run()
@@ -44,11 +46,14 @@ def _take_the_channel() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _load_torch() -> None:
+def _load_libraries() -> None:
     import torch
 
     import infralens.candidate.serving  # noqa: F401  # loaded once, before any fork
 
+    if "--load" in sys.argv:
+        for name in sys.argv[sys.argv.index("--load") + 1].split(","):
+            importlib.import_module(name)
     torch.set_num_threads(1)  # small tensors: two processes that spin on two cores only wait
     gc.freeze()
 

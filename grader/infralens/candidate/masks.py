@@ -27,7 +27,7 @@ class _Mask(MetaPathFinder):
             if fullname == name or fullname.startswith(name + "."):
                 raise MaskedModuleError(
                     f"{name} cannot be imported in this lab: it holds the answer. "
-                    "Write the function with torch alone."
+                    "Write that part yourself."
                 )
         return None
 

@@ -36,6 +36,7 @@ class Server:
         self.kept: dict[int, Any] = {}
         self.numbers_of: dict[int, int] = {}
         self.module: ModuleType | None = None
+        self.given: dict[str, ModuleType] = {}
         self.filename = ""
         self.call: str | None = None
         self.thread = threading.get_ident()
@@ -151,6 +152,16 @@ def _keep(server: Server, request: dict[str, Any]) -> Any:
     return server.keep(request["value"])
 
 
+def _give(server: Server, request: dict[str, Any]) -> Any:
+    """Run code of the lab's own beside the submission, once, and keep its module."""
+    source = request["value"]
+    if source not in server.given:
+        module = ModuleType("given")
+        exec(compile(source, "given", "exec", dont_inherit=True), module.__dict__)
+        server.given[source] = module
+    return server.keep(server.given[source])
+
+
 def _state(server: Server, request: dict[str, Any]) -> dict[str, Any]:
     return dict(_target(server, request).state_dict())
 
@@ -169,6 +180,7 @@ ANSWERS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {
     "call": _call,
     "get": _get,
     "keep": _keep,
+    "give": _give,
     "state": _state,
     "set_state": _set_state,
     "requires_grad": _requires_grad,

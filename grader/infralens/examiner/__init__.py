@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from infralens.examiner.candidates import (
         fetch,
+        given,
         keep,
         remote,
         requires_grad,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from infralens.wire import Namespace
 
 _HOMES = {
-    "candidates": ("fetch", "keep", "remote", "requires_grad", "set_state", "state_of"),
+    "candidates": ("fetch", "given", "keep", "remote", "requires_grad", "set_state", "state_of"),
     "comparison": (
         "LearnerError",
         "assert_agrees",
@@ -66,6 +67,7 @@ __all__ = [
     "assert_property",
     "assert_raises",
     "fetch",
+    "given",
     "keep",
     "library_function",
     "misconception",

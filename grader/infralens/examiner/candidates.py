@@ -177,7 +177,7 @@ class Link:
     def _require_silence(self, process: CandidateProcess) -> None:
         """Between calls nothing may come: it would be an answer to no question."""
         with contextlib.suppress(queue.Empty):
-            early = process.receive(0.0)
+            early = process.early()
             if isinstance(early, Exception):
                 raise self._closed(process)
             self._lose()
@@ -408,6 +408,41 @@ def keep(candidate: Any, value: Any) -> Any:
     """Send a value once and hold a handle on it, so that calls can share (and change) it."""
     link: Link = candidate._link
     return link.request({"kind": "keep", "on": None, "name": "", "value": value})
+
+
+class Given:
+    """Code of the lab's own in the candidate. Its functions are called like the learner's.
+
+    The calls are not the learner's: none is reported, and what goes wrong in one is no answer.
+    """
+
+    def __init__(self, candidate: Any, source: str) -> None:
+        self._link = candidate._link
+        self._module = self._asked({"kind": "give", "on": None, "name": "", "value": source})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            message = {"kind": "call", "on": self._module, "name": name, "keep": False}
+            return self._asked({**message, "args": args, "kwargs": kwargs})
+
+        return call
+
+    def _asked(self, message: dict[str, Any]) -> Any:
+        try:
+            return self._link.request(message)
+        except LearnerError as error:
+            raised = error.raised
+            sentence = f"what this lab gives your code failed beside it: {raised.type_name}: "
+            raise NoAnswerError(sentence + raised.text) from None
+
+
+def given(candidate: Any, source: str) -> Given:
+    """Have the text `source`, Python of the suite's own, run beside the submission.
+
+    For what must live with the learner's code and is no part of it, such as components loaded from
+    a folder. The submission can read and change it, so it may hold no answers.
+    """
+    return Given(candidate, source)
 
 
 def fetch(handle: Any) -> Any:

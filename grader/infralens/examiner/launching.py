@@ -24,9 +24,14 @@ from typing import IO, BinaryIO, Protocol, cast
 
 from infralens.examiner import sandbox
 
-CANDIDATE = (sys.executable, "-P", "-m", "infralens.candidate")
+PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
 TEMPLATE_SECONDS = 120.0
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+def candidate_command(loaded: tuple[str, ...]) -> tuple[str, ...]:
+    """A candidate's command line; `loaded` are modules to import beside torch."""
+    return (*PROGRAM, "--load", ",".join(loaded)) if loaded else PROGRAM
 
 
 class Started(Protocol):
@@ -99,8 +104,11 @@ def _pipe(pipe: IO[bytes] | None) -> BinaryIO:
 class DirectLauncher:
     """Starts each candidate as a fresh interpreter."""
 
+    def __init__(self, loaded: tuple[str, ...] = ()) -> None:
+        self.command = candidate_command(loaded)
+
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
-        return _Direct(CANDIDATE, folder, environment)
+        return _Direct(self.command, folder, environment)
 
     def pids(self) -> frozenset[int]:
         return frozenset()
@@ -112,13 +120,16 @@ class DirectLauncher:
 class SandboxLauncher:
     """Starts each candidate as a fresh interpreter in a sandbox of its own."""
 
-    def __init__(self, masked: tuple[str, ...], *, cuda: bool) -> None:
+    def __init__(
+        self, masked: tuple[str, ...], *, cuda: bool, loaded: tuple[str, ...] = ()
+    ) -> None:
         self.masked, self.cuda = masked, cuda
+        self.command = candidate_command(loaded)
         self.masks = sandbox.mask_folder()
 
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
         command = sandbox.sandboxed(
-            CANDIDATE, environment, masked=self.masked, masks=self.masks, cuda=self.cuda
+            self.command, environment, masked=self.masked, masks=self.masks, cuda=self.cuda
         )
         return _Direct(tuple(command), folder, environment)
 
@@ -153,15 +164,16 @@ class _Forked:
 class TemplateLauncher:
     """Keeps a template process and has it fork candidates. POSIX only."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], loaded: tuple[str, ...] = ()) -> None:
         self.environment = dict(environment)
+        self.command = (*candidate_command(loaded), "--template")
         self.endings: dict[int, int] = {}
         self._start()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.process = subprocess.Popen(
-            [*CANDIDATE, "--template"],
+            self.command,
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

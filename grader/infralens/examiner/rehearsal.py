@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -48,7 +49,16 @@ class RehearsedCandidate:
         return _RehearsedMember(self._names[name], name, self._run)
 
     def request(self, message: dict[str, Any]) -> Any:
-        """`keep`, the one request that is made on a candidate itself."""
+        """`keep` and `give`, and the calls of what was given: requests made on a candidate."""
+        if message["kind"] == "give":
+            module = ModuleType("given")
+            exec(compile(message["value"], "given", "exec", dont_inherit=True), module.__dict__)
+            return _RehearsedHandle(module, self._run)
+        if message["kind"] == "call":
+            function = getattr(message["on"]._target, message["name"])
+            args, kwargs = _sent(message["args"]), _sent(message["kwargs"])
+            with torch.no_grad():
+                return _wrapped(run_plainly(0, function, args, kwargs), self._run)
         return _RehearsedHandle(copy.deepcopy(message["value"]), self._run)
 
 

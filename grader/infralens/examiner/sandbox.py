@@ -37,7 +37,7 @@ PROBE_SECONDS = 20
 MASK = '''"""Masked in this lab."""
 raise ImportError(
     "{name} cannot be imported in this lab: it holds the answer. "
-    "Write the function with torch alone."
+    "Write that part yourself."
 )
 '''
 

@@ -2,8 +2,8 @@
 
 The first line is {"token": ...}; every later line, in both directions, carries that token.
 A request: {"suite": ..., "place": [...], "submission": ..., "todos": [...], "seed": ...,
-"device": ..., "isolation": ..., "masked": [...]}. Events: "planned"; "check" for each check; and at
-the end one of "result", "unreadable", "unavailable" and "grader_error".
+"device": ..., "isolation": ..., "masked": [...], "loaded": [...]}. Events: "planned"; "check" for
+each check; and at the end one of "result", "unreadable", "unavailable" and "grader_error".
 """
 
 from __future__ import annotations
@@ -55,18 +55,20 @@ class Setting:
 
     isolation: str
     masked: tuple[str, ...]
+    loaded: tuple[str, ...]
     cuda: bool
 
 
 def setting_of(request: dict[str, Any]) -> Setting:
     """The setting that a request needs. `auto` is the sandbox where there is one."""
     wanted, reason = request["isolation"], unavailable()
+    loaded = tuple(request["loaded"])
     if wanted == "sandbox" and reason is not None:
         raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
     if wanted == "process" or reason is not None:
-        return Setting("process", (), cuda=False)
+        return Setting("process", (), loaded, cuda=False)
     cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()
-    return Setting("sandbox", tuple(request["masked"]), cuda)
+    return Setting("sandbox", tuple(request["masked"]), loaded, cuda)
 
 
 class Spares:
@@ -109,10 +111,11 @@ class Spares:
 
     def _launcher(self, setting: Setting) -> Launcher:
         if setting.isolation == "sandbox":
-            return SandboxLauncher(setting.masked, cuda=setting.cuda)
+            return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
         if self.more_will_follow and CAN_FORK:
-            return TemplateLauncher(candidate_environment(Path(tempfile.gettempdir())))
-        return DirectLauncher()
+            environment = candidate_environment(Path(tempfile.gettempdir()))
+            return TemplateLauncher(environment, setting.loaded)
+        return DirectLauncher(setting.loaded)
 
     def pids(self) -> frozenset[int]:
         """Processes that are to outlive a grade, with all that descends from them."""
