@@ -51,7 +51,7 @@ GRACE_SECONDS = 2.0
 SETTLE_SECONDS = 12.0
 LOOK_SECONDS = 0.1
 # A watch looks every few hundredths of a second: what is taken between two looks is forgiven.
-MOST_PROCESSES = 130
+MOST_PROCESSES = 64 + 8  # a submission's, and the examiner's own
 MOST_CANDIDATE_MB = 2000
 MOST_EXAMINER_MB = 1500  # more than it holds at rest
 MOST_REPORT_BYTES = 4_000_000
@@ -193,7 +193,7 @@ class Outcome:
     seconds: float = 0.0
     seconds_past: float = 0.0
     left_behind: tuple[str, ...] = ()
-    processes: int = 0
+    seconds_crowded: float = 0.0
     candidate_mb: int = 0
     examiner_mb: int = 0
     report_bytes: int = 0
@@ -212,9 +212,10 @@ class Outcome:
             found.append("the examiner died")
         if self.seconds_past > GRACE_SECONDS:
             found.append(f"{self.seconds_past:.1f} seconds past the limit")
+        if self.seconds_crowded > GRACE_SECONDS:
+            found.append(f"over {MOST_PROCESSES} processes for {self.seconds_crowded:.1f} seconds")
         found += [f"left behind: {thing}" for thing in self.left_behind]
         for name, value, most in (
-            ("processes at once", self.processes, MOST_PROCESSES),
             ("MiB taken by the submission", self.candidate_mb, MOST_CANDIDATE_MB),
             ("MiB taken by the examiner", self.examiner_mb, MOST_EXAMINER_MB),
             ("bytes of report", self.report_bytes, MOST_REPORT_BYTES),
@@ -231,7 +232,8 @@ class Monitor:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.processes = self.candidate_mb = self.examiner_mb = 0
+        self.candidate_mb = self.examiner_mb = 0
+        self.seconds_crowded = 0.0
         self.rest_mb = self._sizes()[0]
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -249,10 +251,17 @@ class Monitor:
             return 0, 0, 0
 
     def _look(self) -> None:
+        crowded_since: float | None = None
         while not self._stopped.wait(LOOK_SECONDS):
             own, count, size = self._sizes()
+            if count <= MOST_PROCESSES:
+                crowded_since = None
+            elif crowded_since is None:
+                crowded_since = time.monotonic()
+            else:
+                crowded = time.monotonic() - crowded_since
+                self.seconds_crowded = max(self.seconds_crowded, crowded)
             self.examiner_mb = max(self.examiner_mb, own - self.rest_mb)
-            self.processes = max(self.processes, count)
             self.candidate_mb = max(self.candidate_mb, size)
 
     def stop(self) -> None:
@@ -414,7 +423,7 @@ class Arena:
         start = self.start_seconds.get(outcome.isolation, 0.0)
         allowed = lab.limits.lab_seconds + 2 * start
         outcome.seconds_past = max(0.0, outcome.seconds - allowed)
-        outcome.processes, outcome.examiner_mb = monitor.processes, monitor.examiner_mb
+        outcome.seconds_crowded, outcome.examiner_mb = monitor.seconds_crowded, monitor.examiner_mb
         outcome.candidate_mb = monitor.candidate_mb
 
     def _grade_the_next(self, lab: Lab, by: Examiner, outcome: Outcome) -> None:

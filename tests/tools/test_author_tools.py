@@ -158,13 +158,18 @@ def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
         "passes todo 7.1": (lab.suite / "misconceptions.py", "sample * 2", "sample / 2"),
         "is not named": (
             lab.suite / "misconceptions.py",
+            "sample * 2",
+            "sample * __import__('random').random()",
+        ),
+        "is for todo 7.2, which lab.yaml does not list": (
+            lab.suite / "misconceptions.py",
             'misconception("7.1"',
             'misconception("7.2"',
         ),
         "although the library is wrong": (
             lab.suite / "test_halving.py",
-            "library=lambda: sample / 2, truth=lambda: sample.double() / 2",
-            "library=lambda: answer, truth=lambda: answer.double()",
+            "    assert_matches(",
+            "    with __import__('contextlib').suppress(Exception):\n        assert_matches(",
         ),
     }
     for sentence, (path, old, new) in faults.items():

@@ -47,6 +47,9 @@ def prove_texts(proof: Proof) -> None:
         problem = broken_link(lab.place.exercises / "page", misconception.reads)
         if problem:
             proof.fault(f"misconception {misconception.name} reads {problem}")
+        if misconception.todo not in {todo.id for todo in lab.todos}:
+            sentence = f"is for todo {misconception.todo}, which lab.yaml does not list"
+            proof.fault(f"misconception {misconception.name} {sentence}")
     problem = broken_link(lab.place.exercises / "page", lab.reading)
     if problem:
         proof.fault(f"lab.yaml: reading is {problem}")
