@@ -173,6 +173,76 @@ def test_a_killed_command_line_leaves_nothing(start: Start) -> None:
     assert progress_of(run) == PROGRESS
 
 
+def grade_process(workspace: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03"]
+    return subprocess.Popen(
+        [*command, "--isolation", "process", "--device", "cpu", "--format", "json", *words],
+        cwd=workspace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+@pytest.fixture
+def solved(tmp_path: Path) -> Path:
+    """A workspace with the solution of lab 03 in it."""
+    path = tmp_path / LAB.track / LAB.folder / LAB.file
+    path.parent.mkdir(parents=True)
+    assert LAB.solution is not None
+    path.write_text(LAB.solution.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / ".infralens").mkdir()
+    return tmp_path
+
+
+def examiner_under(process: subprocess.Popen[str]) -> psutil.Process:
+    """The examiner, as soon as it runs as such."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        for child in psutil.Process(process.pid).children():
+            if "infralens.examiner" in child.cmdline():
+                return child
+        time.sleep(0.01)
+    raise AssertionError("no examiner was started")
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.5, 3.0])
+def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
+    solved: Path, after: float
+) -> None:
+    """A grade may be over by then; what must not be is half of one."""
+    process = grade_process(solved, "--todo", "3.6")
+    examiner = examiner_under(process)
+    time.sleep(after)
+    family = psutil.Process(process.pid).children(recursive=True)
+    with suppress(psutil.Error):
+        examiner.kill()
+    out, err = process.communicate(timeout=SECONDS)
+    report = json.loads(out)
+    assert (process.returncode, report["grader_error"] is None) in ((3, False), (0, True))
+    assert "Traceback" not in err
+    kept = solved / ".infralens" / "progress.json"
+    if report["grader_error"] is None:
+        assert json.loads(kept.read_text("utf-8"))["labs"][LAB.id]["3.6"]["score"] > 0
+    else:
+        assert not kept.exists()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert [member for member in alive if running(member)] == []
+
+
+def test_two_grades_of_one_lab_at_once_are_both_kept(solved: Path) -> None:
+    processes = [grade_process(solved, "--todo", todo) for todo in ("3.4", "3.6")]
+    for process in processes:
+        _, err = process.communicate(timeout=SECONDS)
+        assert (process.returncode, err) == (0, "")
+    kept = json.loads((solved / ".infralens" / "progress.json").read_text("utf-8"))["labs"][LAB.id]
+    assert {todo: entry["status"] for todo, entry in kept.items()} == {
+        "3.4": "passed",
+        "3.6": "passed",
+    }
+
+
 # Nothing installed
 
 BLOCK = """
