@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -100,3 +101,10 @@ def shown(right: Answer) -> str:
     if isinstance(right, float):
         return f"{right:.6g}"
     return str(right)
+
+
+def explained(question: Question, right: Answer) -> str:
+    """The right answer and its explanation, which may begin with the answer itself."""
+    text, answer = question.explanation, shown(right)
+    begins = re.match(rf"{re.escape(answer)}(?!\w|\.\d)", text, flags=re.IGNORECASE)
+    return text if begins else f"{answer}. {text}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infralens.quiz import is_right, questions_of, shown
+from infralens.quiz import Question, explained, is_right, questions_of, shown
 
 QUIZ = '''
 from infralens.quiz import question
@@ -104,3 +104,24 @@ def test_a_choice_is_taken_by_letter_or_by_text(given: str, right: bool) -> None
 )
 def test_the_right_answer_is_shown_in_words(right: Any, text: str) -> None:
     assert shown(right) == text
+
+
+@pytest.mark.parametrize(
+    ("right", "explanation", "said"),
+    [
+        (901, "901: the offset is added.", "901: the offset is added."),
+        ((1, 16), "(1, 16): three blocks.", "(1, 16): three blocks."),
+        (True, "Yes. It takes the mode.", "Yes. It takes the mode."),
+        (14, "14.6 is the largest.", "14. 14.6 is the largest."),
+        (7, "A quarter of the way.", "7. A quarter of the way."),
+    ],
+)
+def test_an_explanation_that_begins_with_the_answer_says_it_once(
+    right: Any, explanation: str, said: str
+) -> None:
+    def answer() -> Any:
+        return right
+
+    answer.__doc__ = explanation
+    question = Question("How many?", (), answer)
+    assert explained(question, right) == said

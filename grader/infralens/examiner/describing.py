@@ -20,9 +20,9 @@ def kind(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, Tensor):
-        return f"a {dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
+        return f"{article(dtype_name(value.dtype))} tensor of shape {tuple(value.shape)}"
     if isinstance(value, np.ndarray):
-        return f"a {value.dtype} array of shape {value.shape}"
+        return f"{article(str(value.dtype))} array of shape {value.shape}"
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, Raised):
@@ -32,8 +32,13 @@ def kind(value: Any) -> str:
         return f"the {type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
     record = getattr(value, "__dict__", {}).get("_record")
     if isinstance(record, Handle):  # the examiner's handle on an object of the learner's
-        return f"a {record.type_name} object"
-    return f"a {type(value).__name__}"
+        return f"{article(record.type_name)} object"
+    return article(type(value).__name__)
+
+
+def article(noun: str) -> str:
+    """The noun with its article: "an int64", "a uint8"."""
+    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -62,7 +67,7 @@ def brief(value: Any) -> str:
         return text if len(text) <= 80 else text[:77] + "..."
     if isinstance(value, np.ndarray):
         return f"<{value.dtype} image {value.shape}>"
-    return f"<{kind(value).removeprefix('a ')}>"
+    return f"<{kind(value).removeprefix('a ').removeprefix('an ')}>"
 
 
 def call_text(call: Call) -> str:
