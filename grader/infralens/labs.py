@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -146,16 +146,16 @@ def place_at(folder: Path) -> Place:
 
 
 def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
-    """Every lab, in order of track and number."""
+    """Every lab, in order of track and number; the default track comes first."""
     places = [own_place(), *(place_at(folder) for folder in extra)]
     labs = [
         read_lab(path, place) for place in places for path in place.suites.glob("*/lab_*/lab.yaml")
     ]
-    return tuple(sorted(labs, key=lambda lab: lab.id))
+    return tuple(sorted(labs, key=lambda lab: (lab.track != DEFAULT_TRACK, lab.id)))
 
 
 def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
-    names = sorted({lab.track for lab in labs})
+    names = dict.fromkeys(lab.track for lab in labs)
     return tuple(Track(name, tuple(lab for lab in labs if lab.track == name)) for name in names)
 
 
@@ -216,6 +216,9 @@ def find_lab(name: str, labs: Sequence[Lab]) -> Lab:
     for lab in labs:
         if wanted in _names_of(lab):
             return lab
+    for lab, todo in _with_their_todos(labs):
+        if wanted == _todo_name(lab, todo):
+            raise UnknownLabError(f"{name} is a todo of {lab.short}; name the lab here.")
     known = [lab.short for lab in labs]
     near = difflib.get_close_matches(_as_lab(wanted), known, n=1, cutoff=0.5)
     advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
@@ -225,19 +228,28 @@ def find_lab(name: str, labs: Sequence[Lab]) -> Lab:
 def find_todo(name: str, labs: Sequence[Lab]) -> tuple[Lab, Todo]:
     """The lab and todo called `3.2` or `diffsynth/4.1`."""
     track, _, number = name.strip().rpartition("/")
+    for lab, todo in _with_their_todos(labs):
+        if lab.track == (track or DEFAULT_TRACK) and todo.id == number:
+            return lab, todo
     for lab in labs:
-        if lab.track == (track or DEFAULT_TRACK):
-            for todo in lab.todos:
-                if todo.id == number:
-                    return lab, todo
-    known = [
-        todo.id if lab.track == DEFAULT_TRACK else f"{lab.track}/{todo.id}"
-        for lab in labs
-        for todo in lab.todos
-    ]
+        if name.strip().rstrip("/").lower() in _names_of(lab):
+            ids = ", ".join(_todo_name(lab, todo) for todo in lab.todos)
+            raise UnknownLabError(f"{name} is a lab; name one of its todos: {ids}.")
+    known = [_todo_name(lab, todo) for lab, todo in _with_their_todos(labs)]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     advice = f"Did you mean {near[0]}?" if near else "`infralens list` shows what there is."
     raise UnknownLabError(f"There is no todo {name!r}. {advice}")
+
+
+def _with_their_todos(labs: Sequence[Lab]) -> Iterator[tuple[Lab, Todo]]:
+    for lab in labs:
+        for todo in lab.todos:
+            yield lab, todo
+
+
+def _todo_name(lab: Lab, todo: Todo) -> str:
+    """The shortest name that a command takes for it."""
+    return todo.id if lab.track == DEFAULT_TRACK else f"{lab.track}/{todo.id}"
 
 
 def _as_lab(name: str) -> str:

@@ -125,6 +125,24 @@ def test_an_unknown_todo_suggests_the_nearest(labs: list[Lab]) -> None:
         labs[0].todo("9.9")
 
 
+@pytest.mark.parametrize(
+    ("name", "lab"), [("3.1", "lab-03"), ("diffsynth/4.1", "diffsynth/lab-04")]
+)
+def test_a_todo_where_a_lab_belongs_is_told_its_lab(labs: list[Lab], name: str, lab: str) -> None:
+    with pytest.raises(UnknownLabError, match=f"{name} is a todo of {lab}; name the lab here"):
+        find_lab(name, labs)
+
+
+@pytest.mark.parametrize(
+    ("name", "todos"), [("lab-02", r"2\.1, 2\.2"), ("diffsynth/lab-04", r"diffsynth/4\.1")]
+)
+def test_a_lab_where_a_todo_belongs_is_told_its_todos(
+    labs: list[Lab], name: str, todos: str
+) -> None:
+    with pytest.raises(UnknownLabError, match=f"{name} is a lab; name one of its todos: {todos}"):
+        find_todo(name, labs)
+
+
 def test_tracks_hold_their_labs_in_order(labs: list[Lab]) -> None:
     found = {track.name: [lab.name for lab in track.labs] for track in tracks(labs)}
     assert found == {"diffsynth": ["lab-04"], "diffusers": ["lab-02", "lab-03"]}
