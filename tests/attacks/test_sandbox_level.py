@@ -1,17 +1,13 @@
-"""In the sandbox, on lab 03: one attack of each kind, and all that only a sandbox can stop.
-
-The whole corpus at this level: INFRALENS_ATTACK_ISOLATION=sandbox python tests/attacks/figures.py
-"""
+"""The corpus in the sandbox: all of it on lab 03, one of each kind on the other labs."""
 
 from __future__ import annotations
 
 import pytest
-from arena import Arena, Attack, pairs
+from arena import Arena, Attack, one_of_each_kind, pairs
 
 from infralens.labs import Lab
 
-FIRST = {attack.kind: attack for attack, _ in reversed(pairs()) if not attack.applies_to}
-PAIRS = [(a, lab) for a, lab in pairs() if a.level == "sandbox" or a == FIRST.get(a.kind)]
+PAIRS = [*pairs(), *one_of_each_kind()]
 
 
 @pytest.mark.sandbox

@@ -156,6 +156,8 @@ class _Forked:
         return self.template.ending_of(self.pid, seconds)
 
     def kill(self) -> None:
+        if self.poll() is not None:
+            return  # the template has waited for it: its number may be another's by now
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
         self.template.ending_of(self.pid, 2.0)
