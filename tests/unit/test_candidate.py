@@ -666,6 +666,34 @@ def test_a_candidate_remembers_nothing_of_an_earlier_grade(workshop: Any) -> Non
     assert workshop.grade(lab, text).passed
 
 
+def test_a_misconception_that_returns_no_tuple_is_named(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_both(candidate, draw):
+        \"\"\"Both ends are given.\"\"\"
+        x = draw.latents(2, 3)
+        low, high = unpack(candidate.ends(x), "low", "high")
+        assert_property(low, equals=lambda: x.min(), what="low")
+        assert_property(high, equals=lambda: x.max(), what="high")
+    """
+    wrong = """
+    @misconception("90.1", "low-only", replaces="ends", reads="handbook/probe.md#more")
+    def low_only(x):
+        \"\"\"Only the low end was returned.\"\"\"
+        return x.min()
+
+    @misconception("90.1", "high-only", replaces="ends", reads="handbook/probe.md#more")
+    def high_only(x):
+        \"\"\"Only the high end was returned.\"\"\"
+        return x.max()
+    """
+    lab = workshop.lab(suite, misconceptions=wrong)
+    report = workshop.grade(lab, "def ends(x):\n    return x.max()\n")
+    assert report.todos[0].checks[0].misconception == "high-only"
+    other = workshop.grade(lab, "def ends(x):\n    return x.mean()\n")
+    assert other.todos[0].checks[0].misconception is None
+
+
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:
     suite = """
     @todo("90.1")

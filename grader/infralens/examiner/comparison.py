@@ -63,6 +63,10 @@ class MismatchError(AssertionError):
         self.expected, self.yours, self.where, self.margin = expected, yours, where, margin
 
 
+class NotUnpackedError(MismatchError):
+    """An answer that is not the tuple it must be: found before anything in it is compared."""
+
+
 def live(library: Callable[[], Any]) -> Any:
     """Ask the library. One place, so that sabotage tests can perturb every answer it gives."""
     return _ours(library)
@@ -208,7 +212,7 @@ def unpack(answer: Any, *names: str) -> tuple[Any, ...]:
     """The parts of an answer that must be a tuple (a list will do) of as many values as names."""
     if isinstance(answer, tuple | list) and len(answer) == len(names):
         return tuple(answer)
-    raise MismatchError(
+    raise NotUnpackedError(
         f"returned {kind(answer)}, expected a tuple ({', '.join(names)})", answer=answer
     )
 

@@ -14,6 +14,7 @@ from infralens.examiner.comparison import (
     NO_ANSWER,
     LearnerError,
     MismatchError,
+    NotUnpackedError,
     same_answer,
 )
 from infralens.examiner.misconceptions import Misconception, misconceptions_of
@@ -37,7 +38,8 @@ def name_the_misconception(
     tolerance = 0.0
     if isinstance(failure, MismatchError) and failure.margin is not None:
         tolerance = failure.margin.tolerance
-    stop_at = trial.compared - 1 if isinstance(failure, MismatchError) else trial.compared
+    at_a_comparison = isinstance(failure, MismatchError) and type(failure) is not NotUnpackedError
+    stop_at = trial.compared - 1 if at_a_comparison else trial.compared
     for misconception in misconceptions_of(suite):
         if misconception.todo != todo_id:
             continue
@@ -55,6 +57,8 @@ def _replay(check: Callable[[], object], stop_at: int) -> Any:
             check()
     except ReplayedError as replayed:
         return replayed.answer
+    except NotUnpackedError as error:
+        return error.answer
     except LearnerError as error:
         return error.raised
     except Exception:  # this misconception does not get as far as that
