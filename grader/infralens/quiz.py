@@ -19,6 +19,7 @@ from infralens.labs import Lab
 Answer = bool | int | float | str | tuple[int, ...]
 Asked = TypeVar("Asked", bound=Callable[[], Any])
 MARK = "__question__"
+YES, NO = ("yes", "y", "true"), ("no", "n", "false")
 CLOSE = 0.01  # a float is right within one percent: what is asked for is understanding
 
 
@@ -61,24 +62,51 @@ def questions_of(lab: Lab) -> tuple[Question, ...]:
 
 def is_right(given: str, right: Answer, choices: Sequence[str] = ()) -> bool:
     """Whether what the learner typed says the right answer."""
-    text = " ".join(given.strip().lower().rstrip(".").replace("_", " ").split())
     if choices:
-        letter = chr(ord("a") + list(choices).index(str(right)))
-        return text in (letter, str(right).lower().replace("_", " "))
+        return _chosen(given, choices) == str(right)
+    said = _said(given, right)
+    if isinstance(right, float) and isinstance(said, float):
+        return math.isclose(said, right, rel_tol=CLOSE, abs_tol=1e-9)
+    return said is not None and said == (_plain(right) if isinstance(right, str) else right)
+
+
+def is_an_answer(given: str, right: Answer, choices: Sequence[str] = ()) -> bool:
+    """Whether it has the form of an answer. Nothing at all has: it passes the question over."""
+    if not given.strip():
+        return True
+    return (_chosen(given, choices) if choices else _said(given, right)) is not None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.strip().lower().rstrip(".").replace("_", " ").split())
+
+
+def _chosen(given: str, choices: Sequence[str]) -> str | None:
+    """The choice named by its letter, its text, or a part of the text that no other has."""
+    text = _plain(given)
+    for letter, choice in zip("abcdefgh", choices, strict=False):
+        if text in (letter, _plain(choice)):
+            return choice
+    among = [choice for choice in choices if text and text in _plain(choice)]
+    return among[0] if len(among) == 1 and len(text) > 1 else None
+
+
+def _said(given: str, right: Answer) -> Answer | None:
+    """What was typed, as a value of the right answer's kind; None when it is none."""
+    text = _plain(given)
     if isinstance(right, bool):
-        return text in (("yes", "y", "true") if right else ("no", "n", "false"))
+        return {**dict.fromkeys(YES, True), **dict.fromkeys(NO, False)}.get(text)
     if isinstance(right, tuple):
-        numbers = text.strip("()[]").replace("x", ",").replace("×", ",").replace(" ", ",")
-        return [part for part in numbers.split(",") if part] == [str(item) for item in right]
+        parts = re.split(r"[\s,x×]+", text.strip("()[] "))
+        return tuple(map(int, parts)) if all(re.fullmatch(r"-?\d+", p) for p in parts) else None
     if isinstance(right, int | float):
+        if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", text):
+            text = text.replace(",", "")
         try:
-            value = float(text.replace(",", ""))
+            return float(text)
         except ValueError:
-            return False
-        if isinstance(right, int):
-            return value == right
-        return math.isclose(value, right, rel_tol=CLOSE, abs_tol=1e-9)
-    return text == right.lower().replace("_", " ")
+            return None
+    return text or None
 
 
 def expects(right: Answer, choices: Sequence[str] = ()) -> str:

@@ -17,7 +17,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -123,6 +123,15 @@ class Raised:
 RECORDS = (Handle, Callback, Remote, Namespace, Raised)
 Records = Handle | Callback | Remote | Namespace | Raised
 Message = dict[str, Any]
+
+
+def whole_in_place_of_its_tensor(fields: Sequence[str]) -> str:
+    """What is said when a Namespace, such as a step's result, is passed on as it is."""
+    first = next(iter(fields), "")
+    return (
+        f"an argument is an object that holds {' and '.join(fields)}, where a tensor belongs; "
+        f"take .{first} of it"
+    )
 
 
 class _Packer:

@@ -61,9 +61,17 @@ def test_the_quiz_shows_the_answer_after_mine_and_counts(workspace: Path) -> Non
     right = "\n".join(shown(answer) for answer in answers) + "\n"
     result = run("quiz", "lab-03", text=right)
     assert f"{len(answers)} of {len(answers)} right" in result.output
-    wrong = run("quiz", "lab-03", text="nonsense\n" * len(answers))
+    wrong = run("quiz", "lab-03", text="\n" * len(answers))
     assert f"0 of {len(answers)} right" in wrong.output
     assert wrong.output.count("\nNo: ") + wrong.output.count("): No: ") == len(answers)
+
+
+def test_what_has_not_the_form_of_an_answer_is_asked_again() -> None:
+    result = run("quiz", "lab-03", text="nonsense\n901\n")
+    assert (
+        "That is no answer of this kind. An empty line passes the question over." in result.output
+    )
+    assert "Right: 901" in result.output
 
 
 def test_a_quiz_can_be_left_in_the_middle() -> None:

@@ -955,3 +955,41 @@ def test_modules_that_a_lab_names_are_loaded_before_its_time_begins(workshop: An
     text = "import sys\ndef there(name):\n    return name in sys.modules\n"
     assert workshop.grade(workshop.lab(suite, loaded=["wave"]), text).score == 2
     assert workshop.grade(workshop.lab(suite), text).score == 0
+
+
+def test_a_whole_step_result_in_place_of_its_tensor_is_told_and_named(workshop: Any) -> None:
+    suite = """
+    def denoise(sample, t):
+        return sample * 0.5
+
+    class Scheduler:
+        def step(self, output, t, sample):
+            return Namespace({"prev_sample": sample - output})
+
+    @todo("90.1")
+    def test_run(candidate, draw):
+        \"\"\"Two turns are made.\"\"\"
+        x = draw.latents(2, 3)
+        answer = candidate.loop(denoise, remote(Scheduler(), methods=["step"]), x)
+        assert_property(answer, equals=lambda: x / 4, what="the latents")
+    """
+    wrong = """
+    @misconception("90.1", "whole-result", replaces="loop", reads="handbook/probe.md#more")
+    def whole(denoiser, scheduler, x):
+        \"\"\"step gives an object: take its prev_sample.\"\"\"
+        for t in (1, 0):
+            x = scheduler.step(denoiser(x, t), t, x)
+        return x
+    """
+    lab = workshop.lab(suite, misconceptions=wrong)
+    loop = (
+        "def loop(d, s, x):\n"
+        "    for t in (1, 0):\n"
+        "        x = s.step(d(x, t), t, x){}\n"
+        "    return x\n"
+    )
+    right = workshop.grade(lab, loop.format(".prev_sample"), isolation="process")
+    assert right.score == 2
+    check = workshop.grade(lab, loop.format(""), isolation="process").todos[0].checks[0]
+    assert "holds prev_sample, where a tensor belongs; take .prev_sample of it" in check.message
+    assert check.misconception == "whole-result"

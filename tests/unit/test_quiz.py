@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infralens.quiz import Question, explained, is_right, questions_of, shown
+from infralens.quiz import Question, explained, is_an_answer, is_right, questions_of, shown
 
 QUIZ = '''
 from infralens.quiz import question
@@ -125,3 +125,34 @@ def test_an_explanation_that_begins_with_the_answer_says_it_once(
     answer.__doc__ = explanation
     question = Question("How many?", (), answer)
     assert explained(question, right) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "choices", "is_one"),
+    [
+        ("", 5, (), True),
+        ("abc", 5, (), False),
+        ("3,2", 3.2, (), False),
+        ("1,000", 1000, (), True),
+        ("4", 5, (), True),
+        ("maybe", True, (), False),
+        ("no", True, (), True),
+        ("2 x 3", (2, 4), (), True),
+        ("2, b", (2, 4), (), False),
+        ("z", "the first", ("the first", "the second"), False),
+        ("b", "the first", ("the first", "the second"), True),
+        ("the", "the first", ("the first", "the second"), False),
+        ("anything", "linear", (), True),
+    ],
+)
+def test_what_has_the_form_of_an_answer(
+    given: str, right: Any, choices: tuple[str, ...], is_one: bool
+) -> None:
+    assert is_an_answer(given, right, choices) is is_one
+
+
+def test_a_part_of_a_choice_that_no_other_has_is_that_choice() -> None:
+    choices = ("the first", "the second")
+    assert is_right("first", "the first", choices)
+    assert is_right("Second.", "the second", choices)
+    assert not is_right("second", "the first", choices)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import torch
 
 from infralens.candidate import limits, loading, masks
-from infralens.candidate.lending import RemoteError, resolver
+from infralens.candidate.lending import LentNamespace, RemoteError, resolver
 from infralens.wire import (
     CannotCrossError,
     ChannelClosedError,
@@ -20,6 +20,7 @@ from infralens.wire import (
     pack,
     read_frame,
     unpack,
+    whole_in_place_of_its_tensor,
 )
 
 
@@ -91,7 +92,7 @@ class Server:
         try:
             frame = pack({**question, "call": self.call})
         except CannotCrossError as error:
-            raise TypeError(f"an argument is {error}, which this function does not take") from None
+            raise TypeError(_refusal(question, error)) from None
         self.answers.write(frame)
         self.answers.flush()
         reply = unpack(*read_frame(self.requests), resolve=self.resolve)
@@ -99,6 +100,14 @@ class Server:
             raised = reply["raised"]
             raise (raised if isinstance(raised, RemoteError) else RemoteError(str(raised)))
         return reply["value"]
+
+
+def _refusal(question: dict[str, Any], error: CannotCrossError) -> str:
+    """Why these arguments do not go to the examiner's function."""
+    for value in (*question.get("args", ()), *question.get("kwargs", {}).values()):
+        if isinstance(value, LentNamespace):
+            return whole_in_place_of_its_tensor(list(value.keys()))
+    return f"an argument is {error}, which this function does not take"
 
 
 class _DoesNotFitError(TypeError):

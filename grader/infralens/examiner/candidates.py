@@ -221,7 +221,7 @@ class Link:
             limit = (
                 f"before the {limits.lab_seconds:g} seconds of this lab were over"
                 if spent
-                else f"within {limits.call_seconds:g} seconds"
+                else f"within {limits.call_seconds:g} seconds: is there a loop that never ends?"
             )
             raise NoAnswerError(f"no answer {limit}", "timeout") from None
         except wire.ChannelClosedError:

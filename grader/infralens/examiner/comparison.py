@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner.describing import around, dtype_name, kind, number
+from infralens.examiner.describing import around, brief, dtype_name, kind, number
 from infralens.examiner.trial import GraderFaultError, current_trial
 from infralens.report import Margin
 from infralens.wire import Raised
@@ -179,7 +179,7 @@ def assert_equals(
             )
     elif not _same_plain(answer, expected):
         raise MismatchError(
-            f"{what}: wrong", answer=answer, expected=repr(expected), yours=kind(answer)
+            f"{what}: wrong", answer=answer, expected=brief(expected), yours=brief(answer)
         )
 
 
@@ -330,7 +330,7 @@ def _expect_kind(answer: Any, expected: Any, what: str) -> None:
                 )
     elif isinstance(expected, float):
         if _Number.of(answer) is None:
-            raise MismatchError(f"{what}: {kind(answer)}, expected a float", answer=answer)
+            raise MismatchError(f"{what}: {kind(answer)}, expected one number", answer=answer)
     elif type(answer) is not type(expected) and not (
         isinstance(answer, list | tuple) and isinstance(expected, list | tuple)
     ):

@@ -13,6 +13,7 @@ from infralens.examiner.trial import Call
 from infralens.wire import Handle, Raised
 
 FEW = 6
+LONG = 240  # characters of a text
 
 
 def kind(value: Any) -> str:
@@ -62,7 +63,9 @@ def brief(value: Any) -> str:
         shown = [brief(item) for item in value[:FEW]] + ["…"] * (len(value) > FEW)
         text = ", ".join(shown)
         return f"[{text}]" if isinstance(value, list) else f"({text})"
-    if isinstance(value, bool | int | str | type(None)):
+    if isinstance(value, str):
+        return repr(value if len(value) <= LONG else value[: LONG - 1] + "…")
+    if isinstance(value, bool | int | type(None)):
         text = repr(value)
         return text if len(text) <= 80 else text[:77] + "..."
     if isinstance(value, np.ndarray):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,7 @@ from torch import Tensor
 from infralens.examiner.candidates import RemoteObject
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.trial import Call, current_trial
-from infralens.wire import Namespace, Raised
+from infralens.wire import Namespace, Raised, whole_in_place_of_its_tensor
 
 Runner = Callable[[int, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device, torch.Generator)
@@ -51,15 +52,21 @@ class RehearsedCandidate:
     def request(self, message: dict[str, Any]) -> Any:
         """`keep` and `give`, and the calls of what was given: requests made on a candidate."""
         if message["kind"] == "give":
-            module = ModuleType("given")
-            exec(compile(message["value"], "given", "exec", dont_inherit=True), module.__dict__)
-            return _RehearsedHandle(module, self._run)
+            return _RehearsedHandle(_given(message["value"]), self._run)
         if message["kind"] == "call":
             function = getattr(message["on"]._target, message["name"])
             args, kwargs = _sent(message["args"]), _sent(message["kwargs"])
             with torch.no_grad():
                 return _wrapped(run_plainly(0, function, args, kwargs), self._run)
-        return _RehearsedHandle(copy.deepcopy(message["value"]), self._run)
+        return _RehearsedHandle(_sent(message["value"]), self._run)
+
+
+@functools.lru_cache
+def _given(source: str) -> ModuleType:
+    """The module of a lab's own code: run once in a process, as a candidate does."""
+    module = ModuleType("given")
+    exec(compile(source, "given", "exec", dont_inherit=True), module.__dict__)
+    return module
 
 
 class _RehearsedMember:
@@ -123,9 +130,9 @@ class _RehearsedRemote:
 
             def method(*args: Any, **kwargs: Any) -> Any:
                 lent.uses.append((name, args, kwargs))
-                return _sent(getattr(lent.target, name)(*args, **kwargs))
+                return getattr(lent.target, name)(*args, **kwargs)
 
-            return method
+            return _lent_function(method)
         if name in lent.attributes:
             lent.uses.append((name, (), {}))
             return _sent(getattr(lent.target, name))
@@ -134,6 +141,18 @@ class _RehearsedRemote:
 
 class _RehearsedNamespace(dict[str, Any]):
     __getattr__ = dict.__getitem__
+
+
+def _lent_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the examiner as the learner sees it: it takes tensors and gives copies."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, _RehearsedNamespace):
+                raise TypeError(whole_in_place_of_its_tensor(list(value)))
+        return _sent(function(*args, **kwargs))
+
+    return call
 
 
 def _sent(value: Any) -> Any:
@@ -150,7 +169,7 @@ def _sent(value: Any) -> Any:
         return type(value)(_sent(item) for item in value)
     if isinstance(value, dict):
         return {key: _sent(item) for key, item in value.items()}
-    return value if callable(value) else copy.deepcopy(value)
+    return _lent_function(value) if callable(value) else copy.deepcopy(value)
 
 
 def _wrapped(value: Any, run: Runner) -> Any:

@@ -79,7 +79,7 @@ def _todos(report: Report, console: Console) -> Table:
 def _word(todo: TodoResult) -> str:
     """What is said beside a todo: the mistake by name, or how far it came."""
     named = next((check.misconception for check in todo.checks if check.misconception), None)
-    return named if named is not None and todo.status == "failed" else WORDS[todo.status]
+    return named if named is not None else WORDS[todo.status]
 
 
 def first_failure(report: Report) -> tuple[TodoResult, CheckResult] | None:

@@ -453,6 +453,34 @@ def noise_not_scaled(
     return x
 
 
+@misconception("4.5", "whole-step-result", replaces="guided_sample", reads=f"{PAGE}#in-the-loop")
+def whole_step_result(
+    denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int
+) -> Tensor:
+    """What step returned was carried on whole. It is an object with the latents in it: take its
+    .prev_sample."""
+
+    def turn(x: Tensor, t: Any) -> Any:
+        seen = scheduler.scale_model_input(x, t)
+        return scheduler.step(predict(denoiser, seen, t, negative, prompt, w), t, x)
+
+    return loop(scheduler, x, n, turn)
+
+
+@misconception("4.5", "steps-for-timesteps", replaces="guided_sample", reads=f"{PAGE}#in-the-loop")
+def steps_for_timesteps(
+    denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int
+) -> Tensor:
+    """The loop counted the steps down, n − 1 to 0, and took them for timesteps. Those that the
+    network knows are in scheduler.timesteps, once set_timesteps was called."""
+    scheduler.set_timesteps(n)
+    x = x * scheduler.init_noise_sigma
+    for t in reversed(range(n)):
+        seen = scheduler.scale_model_input(x, t)
+        x = scheduler.step(predict(denoiser, seen, t, negative, prompt, w), t, x).prev_sample
+    return x
+
+
 @misconception("4.5", "input-not-scaled", replaces="guided_sample", reads=f"{PAGE}#in-the-loop")
 def input_not_scaled(
     denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int
