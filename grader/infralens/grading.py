@@ -26,7 +26,7 @@ from infralens.examiner.processes import (
     remove,
 )
 from infralens.labs import Lab
-from infralens.report import CheckResult, Environment, Note, Report, TodoResult, check_result
+from infralens.report import CheckResult, Environment, Note, Report, TodoResult, todo_result
 
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
@@ -229,10 +229,7 @@ def grade(
 
 
 def _report(request: Request, event: dict[str, Any], started: float) -> Report:
-    todos = tuple(
-        TodoResult(**{**data, "checks": tuple(check_result(check) for check in data["checks"])})
-        for data in event["todos"]
-    )
+    todos = tuple(todo_result(data) for data in event["todos"])
     environment = event["environment"]
     fault = event["grader_error"]
     score = 0 if fault else sum(todo.score for todo in todos)

@@ -81,7 +81,10 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class TodoResult:
-    """One todo: all its points or none."""
+    """One todo: all its points or none.
+
+    `uses` are functions of other todos that its code mentions: (name, todo).
+    """
 
     id: str
     title: str
@@ -89,6 +92,7 @@ class TodoResult:
     score: int
     status: TodoStatus
     checks: tuple[CheckResult, ...]
+    uses: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class Report:
         """The report that `to_json` wrote. ValueError when it is something else."""
         try:
             data = json.loads(text)
-            todos = tuple(_todo_result(entry) for entry in data.pop("todos"))
+            todos = tuple(todo_result(entry) for entry in data.pop("todos"))
             notes = tuple(Note(**entry) for entry in data.pop("notes", []))
             environment = data.pop("environment")
             environment["dtype"] = tuple(environment["dtype"])
@@ -163,8 +167,10 @@ def _margin(data: dict[str, Any]) -> Margin:
     return Margin(**{**data, "max_abs_error": math.inf if error is None else error})
 
 
-def _todo_result(data: dict[str, Any]) -> TodoResult:
-    return TodoResult(**{**data, "checks": tuple(check_result(c) for c in data["checks"])})
+def todo_result(data: dict[str, Any]) -> TodoResult:
+    """A todo's result out of its JSON."""
+    checks = tuple(check_result(check) for check in data["checks"])
+    return TodoResult(**{**data, "checks": checks, "uses": tuple(map(tuple, data["uses"]))})
 
 
 def _strict(value: Any) -> Any:

@@ -212,3 +212,12 @@ def test_a_missing_name_gets_its_most_likely_reason(name: str, says: str) -> Non
     sentence = Submission(TEXT, "a.py").missing(name, "lab-03")
     assert sentence.startswith(f"lab-03 is missing `{name}`")
     assert sentence.endswith(says)
+
+
+def test_the_names_that_a_function_mentions() -> None:
+    text = "def a(x):\n    return b(x) + y.c\n\nclass D:\n    def e(self):\n        return a\n"
+    submission = Submission(text, "s.py")
+    assert submission.uses("a") == {"b", "x", "y"}
+    assert submission.uses("D") == {"a"}
+    assert submission.uses("nothing") == frozenset()
+    assert Submission("def a(:", "s.py").uses("a") == frozenset()

@@ -203,3 +203,12 @@ def test_what_a_submission_printed_without_end_is_cut(report_of: Any, hostile_te
     assert "99,988 more lines" in text
     check = CheckResult("a", "A.", "failed", message=hostile_text * 200)
     assert len(shown(report_of(("3.3", 4, "failed", [check])))) < 5000
+
+
+def test_functions_of_other_todos_that_may_be_wrong_are_named(report_of: Any) -> None:
+    report = report_of(("3.1", 2, "passed", [GOOD]), ("3.2", 2, "failed", [WRONG]))
+    first, second = report.todos
+    leaning = replace(second, uses=(("timesteps", "3.1"), ("combine", "3.9"), ("half", "3.8")))
+    text = shown(replace(report, todos=(first, leaning)))
+    assert "It calls your combine (3.9) and half (3.8): make sure of that first." in text
+    assert "It calls your" not in shown(replace(report, todos=(first, second)))

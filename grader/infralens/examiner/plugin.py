@@ -20,7 +20,7 @@ from infralens.examiner.drawing import Draw
 from infralens.examiner.naming import name_the_misconception
 from infralens.examiner.submission import UngradableError
 from infralens.examiner.trial import GraderFaultError, Trial, running
-from infralens.labs import Lab
+from infralens.labs import Lab, Todo
 from infralens.report import (
     CheckResult,
     CheckStatus,
@@ -299,7 +299,14 @@ class ExaminerPlugin:
                 score=declared.points if passed else 0,
                 status="passed" if passed else self._status(checks),
                 checks=checks,
+                uses=self._uses(declared),
             )
+
+    def _uses(self, todo: Todo) -> tuple[tuple[str, str], ...]:
+        """The functions of other todos that the learner's code for this one mentions."""
+        mentioned = set().union(*(self.link.submission.uses(name) for name in todo.names))
+        others = ((name, of.id) for name, of in self.lab.todo_of_name.items() if of is not todo)
+        return tuple(pair for pair in others if pair[0] in mentioned)
 
     def _status(self, checks: tuple[CheckResult, ...]) -> TodoStatus:
         outcomes = [outcome for check in checks for outcome in self.outcomes.get(check.name, ())]

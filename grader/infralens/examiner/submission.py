@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import os
 import stat
@@ -15,6 +16,9 @@ MAX_BYTES = 2**20
 
 class UnreadableError(Exception):
     """There is no file to grade; the text says why. A mistake in usage, not in the answers."""
+
+
+DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class UngradableError(Exception):
@@ -43,13 +47,28 @@ class Submission:
     filename: str
 
     @cached_property
+    def _statements(self) -> list[ast.stmt]:
+        try:
+            return ast.parse(self.text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return []
+
+    def uses(self, name: str) -> frozenset[str]:
+        """The names that the function or class of this name mentions."""
+        with contextlib.suppress(RecursionError):
+            return frozenset(
+                inner.id
+                for node in self._statements
+                if isinstance(node, DEFINING) and node.name == name
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.Name)
+            )
+        return frozenset()
+
+    @cached_property
     def definitions(self) -> dict[str, Definition]:
         found: dict[str, Definition] = {}
-        try:
-            tree = ast.parse(self.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return found
-        for node in tree.body:
+        for node in self._statements:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 found[node.name] = _definition(node.name, node)
             elif isinstance(node, ast.ClassDef):

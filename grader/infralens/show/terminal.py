@@ -119,6 +119,9 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
     if detail.explanation:
         parts += [Text(), _indented(Text(detail.explanation, "yellow"))]
         parts.append(_indented(Text(f"({check.misconception})", "dim")))
+    leaning = _leaning(todo, report)
+    if leaning:
+        parts += [Text(), _indented(Text(leaning, "yellow"))]
     again = [("hint", _hint(report, todo))]
     if detail.reads:
         again.insert(0, ("read", f"infralens read {detail.reads}"))
@@ -126,6 +129,13 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
         again.append(("debug", f"infralens debug {_qualified(report, todo)} --seed {report.seed}"))
     parts += [Text(), _facts(again)]
     return Group(*parts)
+
+
+def _leaning(todo: TodoResult, report: Report) -> str:
+    """Which functions of other todos it calls that have not passed."""
+    passed = {other.id for other in report.todos if other.status == "passed"}
+    shaky = [f"{name} ({of})" for name, of in todo.uses if of not in passed]
+    return f"It calls your {' and '.join(shaky)}: make sure of that first." if shaky else ""
 
 
 def _indented(content: RenderableType, by: int = 2) -> Padding:
