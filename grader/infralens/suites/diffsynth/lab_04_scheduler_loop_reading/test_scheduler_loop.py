@@ -507,7 +507,8 @@ def test_each_row_is_drawn_from_its_own_seed(
 ) -> None:
     """The noise is randn_tensor's with a list of generators, to the bit."""
     seeds = draw_seeds(draw, shape[0])
-    seeds[-1] = draw.choice([seeds[0], seeds[-1]])  # the same seed twice is allowed
+    if shape[0] == 4:  # the same seed twice gives the same image twice
+        seeds[-1] = seeds[0]
     answer = candidate.batch_noise(seeds, shape)
     assert_equals(
         answer,

@@ -56,7 +56,7 @@ def denoise_from(network, scheduler, image, noise, strength, steps, condition, g
     made = math.floor(steps * strength)
     if made == 0:
         raise ValueError("nothing is left to do")
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     skipped = steps * scheduler.order - made * scheduler.order
     moments = [moment for turn, moment in enumerate(scheduler.timesteps) if turn >= skipped]
     with contextlib.suppress(AttributeError):
