@@ -290,7 +290,7 @@ class Arena:
         self.temporary.mkdir()
         self.suites = root / "suites"
         self.serving: Examiner | None = None
-        self.start_seconds: dict[str, float] = {}
+        self.start_seconds: dict[tuple[str, str], float] = {}
         self.deaths = 0
         self.at_rest = self.folders_at_rest = 0
         self.figures: list[Outcome] = []
@@ -323,12 +323,13 @@ class Arena:
         if self.serving is None:
             with self._surroundings(self.root):
                 self.serving = Examiner(serve=True)
-        if isolation not in self.start_seconds:
+        if (isolation, lab.id) not in self.start_seconds:
             for _ in range(2):
                 started = time.monotonic()
                 grade(lab, lab.stub, isolation=isolation, using=self.serving)
             # A stub takes no time of its own: this is what an honest grade of nothing costs here.
-            self.start_seconds[isolation] = time.monotonic() - started
+            # And each lab may keep a template of its own in stock, with what it wants loaded.
+            self.start_seconds[isolation, lab.id] = time.monotonic() - started
             self._rest()
         return self.serving
 
@@ -420,7 +421,7 @@ class Arena:
         outcome.seconds = time.monotonic() - started
         monitor.stop()
         # Two starts are not the submission's time: the first, and one after its last call.
-        start = self.start_seconds.get(outcome.isolation, 0.0)
+        start = self.start_seconds.get((outcome.isolation, outcome.lab), 0.0)
         allowed = lab.limits.lab_seconds + 2 * start
         outcome.seconds_past = max(0.0, outcome.seconds - allowed)
         outcome.seconds_crowded, outcome.examiner_mb = monitor.seconds_crowded, monitor.examiner_mb
