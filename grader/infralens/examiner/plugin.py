@@ -236,7 +236,11 @@ class ExaminerPlugin:
         todo_id = _todo_of(item)
         not_started = isinstance(failure, LearnerError) and failure.not_started
         named = None
-        if isinstance(failure, MismatchError | LearnerError) and not not_started:
+        # One name for a check is enough, and looking for it may take long.
+        unnamed = all(
+            seen.misconception is None for seen in self.outcomes.get(_check_name(item), ())
+        )
+        if unnamed and isinstance(failure, MismatchError | LearnerError) and not not_started:
             named = name_the_misconception(
                 self.lab.suite,
                 todo_id,

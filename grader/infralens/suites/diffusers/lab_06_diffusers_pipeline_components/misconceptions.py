@@ -338,7 +338,7 @@ def normal(shape: Any, generator: Any, dtype: torch.dtype, device: Any) -> Tenso
     """The compact twin of the noise: from one generator, or from one for each image."""
     if not isinstance(generator, list):
         return torch.randn(shape, generator=generator, dtype=dtype).to(device)
-    if len(generator) != shape[0]:
+    if shape[0] != len(generator):
         raise ValueError("a generator for each image, no more and no fewer")
     return torch.cat([normal((1, *shape[1:]), one, dtype, device) for one in generator])
 
@@ -467,7 +467,7 @@ def run(given: tuple[Any, ...], **other: Callable[..., Any]) -> Any:
     parts, prompt, negative, steps, w, generator, n, height, width = given
     scheduler, net, f = parts["scheduler"], parts["unet"], use["factor"](parts)
     c, u = (use["read"](parts, texts, n) for texts in (prompt, negative))
-    scheduler.set_timesteps(steps)
+    parts["scheduler"].set_timesteps(steps)
     shape = (len(c), net.config.in_channels, height // f, width // f)
     x = use["noise"](shape, scheduler, generator, c)
     noise = {"generator": use["for_steps"](generator)} if use["takes"](scheduler) else {}

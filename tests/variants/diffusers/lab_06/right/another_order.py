@@ -30,7 +30,7 @@ def load_components(folder, dtype, device):
         "AutoencoderKL": partial(AutoencoderKL.from_pretrained, low_cpu_mem_usage=False),
     }
     parts = dict.fromkeys(read_index(folder))
-    for name, entry in read_index(folder).items():
+    for name, entry in list(read_index(folder).items()):
         if entry:
             load = loaders.get(entry[1])
             if load is None:
@@ -98,8 +98,9 @@ def generate(c, texts, negatives, n, w, g, m, height, width):
     step = scheduler.step
     if "generator" in step.__code__.co_varnames[: step.__code__.co_argcount]:
         step = partial(step, generator=g)
-    for t in scheduler.timesteps:
-        x = step(network(scheduler.scale_model_input(x, t), t), t, x)[0]
+    for moment in scheduler.timesteps:
+        seen = scheduler.scale_model_input(x, moment)
+        x = step(network(seen, moment), moment, x)[0]
     decoded = c["vae"].decode(x.div(c["vae"].config.scaling_factor))[0]
     share = torch.from_numpy(VaeImageProcessor().postprocess(decoded, output_type="np"))
     return (share * 255).round().byte()
@@ -115,9 +116,9 @@ def img2img_timesteps(scheduler, steps, strength):
     left = int(strength * steps)
     if left <= 0:
         raise ValueError(left)
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     total = len(scheduler.timesteps)
-    begin = steps * scheduler.order - left * scheduler.order
+    skipped = steps * scheduler.order - left * scheduler.order
     if getattr(scheduler, "set_begin_index", None):
-        scheduler.set_begin_index(begin)
-    return scheduler.timesteps.flip(0)[: total - begin].flip(0), left
+        scheduler.set_begin_index(skipped)
+    return scheduler.timesteps.flip(0)[: total - skipped].flip(0), left

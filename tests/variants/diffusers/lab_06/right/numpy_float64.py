@@ -77,7 +77,7 @@ def generate(components, prompt, negative_prompt, steps, scale, generator, image
     shape = (len(prompt) * images_per_prompt, vae.config.latent_channels, h // ratio, w // ratio)
     x = prepare_latents(shape, scheduler, generator, torch.float32, embeds.device)
     names = list(inspect.signature(scheduler.step).parameters)
-    for t in scheduler.timesteps:
+    for t in iter(scheduler.timesteps):
         seen = scheduler.scale_model_input(x, t).double().repeat(len(texts), 1, 1, 1)
         answers = net(seen, t, encoder_hidden_states=embeds, return_dict=False)[0]
         output = answers[-len(x) :]
