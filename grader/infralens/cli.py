@@ -346,6 +346,8 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
 
     if form == "text" and output is None:
         show_report(report, _console(), lab.short)
+        if report.passed and report.max_score == lab.max_score:
+            click.echo(f"\n  next  infralens quiz {lab.short}")
         return
     if form == "text":
         console = _console(record=True, width=100, file=io.StringIO())
@@ -464,10 +466,72 @@ def hint(todo: str, again: bool) -> None:
 
 
 @main.command()
+@click.argument("prompt")
+@click.option(
+    "--out",
+    default="picture.png",
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The PNG file to write.",
+)
+@click.option("--negative-prompt", default="", help="What the picture is to be away from.")
+@click.option("--guidance-scale", default=4.0, show_default=True, type=click.FloatRange(0, 100))
+@click.option("--steps", default=25, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
+@click.option("--enlarge", default=8, show_default=True, type=click.IntRange(1, 64))
+def generate(
+    prompt: str,
+    out: Path,
+    negative_prompt: str,
+    guidance_scale: float,
+    steps: int,
+    seed: int,
+    enlarge: int,
+) -> None:
+    """Draw PROMPT with a tiny Stable Diffusion: "a small blue star on gray background".
+
+    The model was trained for this kit on pictures of 32 x 32 pixels, and is small enough to lie in
+    it. --enlarge 8 makes each pixel a square of eight.
+    """
+    from infralens import shapes
+    from infralens.workspace import write_whole
+
+    if out.suffix.lower() != ".png":
+        raise UsageError(f"{out} does not end in .png, the one format that is written.")
+    unknown = shapes.unknown_words(prompt)
+    if unknown:
+        click.echo(
+            f"The model was never shown {' or '.join(map(repr, unknown))}. "
+            f"It knows {shapes.KNOWN}.",
+            err=True,
+        )
+    try:
+        shapes.quiet()
+        (picture,) = shapes.generate(
+            prompt,
+            negative_prompt=negative_prompt,
+            steps=steps,
+            guidance_scale=guidance_scale,
+            seed=seed,
+        )
+    except ImportError as error:
+        missing = error.name or error
+        raise UsageError(f"{missing} is needed for this; see `infralens doctor`.") from None
+    png = io.BytesIO()
+    side = picture.width * enlarge
+    picture.resize((side, side), resample=0).save(png, "PNG")  # 0: each pixel stays a square
+    try:
+        write_whole(out, png.getvalue())
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror or error}.") from None
+    click.echo(f"{out}: {side} x {side} pixels")
+
+
+@main.command()
 @lab_argument
 def quiz(lab: str) -> None:
     """Ask the lab's reading checkpoints, one by one: answer first, then see."""
-    from infralens.quiz import expects, is_right, questions_of, shown
+    from infralens.quiz import expects, explained, is_an_answer, is_right, questions_of
 
     chosen = lab_named(lab)
     click.echo("Working out the answers with diffusers …", err=True)
@@ -483,12 +547,17 @@ def quiz(lab: str) -> None:
             click.echo(f"  {letter}) {choice}")
         try:
             given = click.prompt(f"your answer ({form})", default="", show_default=False)
+            while not is_an_answer(given, answer, question.choices):
+                click.echo(
+                    "That is no answer of this kind. An empty line passes the question over."
+                )
+                given = click.prompt(f"your answer ({form})", default="", show_default=False)
         except click.Abort:
             click.echo(f"\nStopped. {right} of {number - 1} right so far.")
             return
         good = is_right(given, answer, question.choices)
         right += good
-        click.echo(f"{'Right' if good else 'No'}: {shown(answer)}. {question.explanation}")
+        click.echo(f"{'Right' if good else 'No'}: {explained(question, answer)}")
     click.echo(f"\n{right} of {len(questions)} right.")
 
 

@@ -123,13 +123,13 @@ def init(folder: Path) -> tuple[Workspace, int, int]:
     return Workspace(folder), written, kept
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all. A text is written as UTF-8, its line ends as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         if os.name == "posix":

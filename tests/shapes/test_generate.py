@@ -1,0 +1,76 @@
+"""`infralens generate`: a picture from words, as a newcomer first meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from infralens import shapes
+from infralens.cli import main
+
+PROMPT = "a large red circle on black background"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, ["generate", *words])
+
+
+def test_a_picture_of_the_prompt_is_written(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "star.png"
+    result = run(PROMPT, "--out", str(out), "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{out}: 256 x 256 pixels\n"
+    assert result.stderr == ""
+    with Image.open(out) as picture:
+        assert picture.size == (256, 256)
+        red, green, blue = picture.convert("RGB").getpixel((128, 128))  # type: ignore[misc]
+        assert red > 150
+        assert max(green, blue) < 110
+        assert max(picture.convert("RGB").getpixel((4, 4))) < 60  # type: ignore[arg-type]
+
+
+def test_a_seed_gives_the_same_picture_again_and_another_another(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.png" for name in ("one", "two", "three")]
+    for path, seed in zip(files, ("1", "1", "2"), strict=True):
+        assert run(PROMPT, "--out", str(path), "--seed", seed, "--steps", "4").exit_code == 0
+    one, two, three = (path.read_bytes() for path in files)
+    assert one == two != three
+
+
+def test_words_that_were_never_shown_are_named_once(tmp_path: Path) -> None:
+    out = tmp_path / "dog.png"
+    result = run("a mauve dog, a MAUVE dog", "--out", str(out), "--steps", "1")
+    assert result.exit_code == 0
+    assert "was never shown 'mauve' or 'dog'. It knows the sizes small and large" in result.stderr
+    assert out.is_file()
+
+
+def test_all_that_it_knows_is_known() -> None:
+    assert shapes.unknown_words(PROMPT) == []
+    assert shapes.unknown_words("Two red squares!") == ["two", "squares"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--out", "star.jpg"], "star.jpg does not end in .png"),
+        (["--steps", "0"], "0 is not in the range"),
+        (["--enlarge", "1000"], "1000 is not in the range"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_loaded(words: list[str], says: str) -> None:
+    result = run(PROMPT, *words)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "star.png"
+    result = run(PROMPT, "--out", str(out), "--steps", "1")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    assert "Traceback" not in result.output
