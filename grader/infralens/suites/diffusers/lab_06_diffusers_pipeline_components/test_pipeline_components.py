@@ -458,7 +458,7 @@ def assert_prepared(
     steps = draw.integer(4, 20)
     lent = given(candidate, BESIDE).scheduler(tiny.saved_config(scheduler), steps)
     answer = candidate.prepare_latents(shape, lent, generators(seeds), dtype, device)
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     assert_matches(
         answer,
         library=lambda: prepared(shape, scheduler, generators(seeds), dtype, device),
@@ -686,7 +686,7 @@ def test_the_new_scheduler_has_the_old_ones_configuration(
 
 
 def timesteps(scheduler: Any, steps: int) -> Tensor:
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     found: Tensor = scheduler.timesteps
     return found
 
@@ -767,7 +767,7 @@ def started(scheduler: Any, steps: int, strength: float) -> Any:
     tiny.quiet_transformers()
     from diffusers import StableDiffusionImg2ImgPipeline
 
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     self = SimpleNamespace(scheduler=scheduler)
     return StableDiffusionImg2ImgPipeline.get_timesteps(self, steps, strength, "cpu")
 

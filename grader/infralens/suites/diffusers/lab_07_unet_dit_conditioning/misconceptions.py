@@ -368,8 +368,8 @@ def down_the_columns(latents: Tensor, patch: int) -> Tensor:
 def only_reshaped(latents: Tensor, patch: int) -> Tensor:
     """The latents were only reshaped. A reshape keeps the order of the numbers, so a token holds a
     strip of one row; move the axes before you flatten them."""
-    b, c, h, w = latents.shape
-    return latents.view(b, h * w // patch**2, patch**2 * c)
+    batch, c, h, w = latents.shape
+    return latents.view(batch, h * w // patch**2, patch**2 * c)
 
 
 def glued(axes: Tensor, height: int, width: int) -> Tensor:

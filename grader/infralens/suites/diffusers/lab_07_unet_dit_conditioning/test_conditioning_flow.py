@@ -488,8 +488,8 @@ def block(heads: int, size: int, device: torch.device) -> Any:
 def under(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights whose names begin so, without it."""
     return {
-        name.removeprefix(prefix): weight
-        for name, weight in weights.items()
+        name.removeprefix(prefix): tensor
+        for name, tensor in weights.items()
         if name.startswith(prefix)
     }
 
