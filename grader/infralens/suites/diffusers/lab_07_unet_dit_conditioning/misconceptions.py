@@ -83,8 +83,8 @@ def attend(
 
 def cut(latents: Tensor, patch: int) -> Tensor:
     """(B, C, rows, p, columns, q)."""
-    b, c, h, w = latents.shape
-    return latents.view(b, c, h // patch, patch, w // patch, patch)
+    batch, c, h, w = latents.shape
+    return latents.view(batch, c, h // patch, patch, w // patch, patch)
 
 
 def row(axes: Tensor) -> Tensor:
