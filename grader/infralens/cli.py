@@ -517,14 +517,11 @@ def generate(
     except ImportError as error:
         missing = error.name or error
         raise UsageError(f"{missing} is needed for this; see `infralens doctor`.") from None
-    png = io.BytesIO()
-    side = picture.width * enlarge
-    picture.resize((side, side), resample=0).save(png, "PNG")  # 0: each pixel stays a square
     try:
-        write_whole(out, png.getvalue())
+        write_whole(out, shapes.as_png(picture, enlarge))
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}.") from None
-    click.echo(f"{out}: {side} x {side} pixels")
+    click.echo(f"{out}: {picture.width * enlarge} x {picture.height * enlarge} pixels")
 
 
 @main.command()

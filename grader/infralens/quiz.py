@@ -97,8 +97,9 @@ def _said(given: str, right: Answer) -> Answer | None:
     if isinstance(right, bool):
         return {**dict.fromkeys(YES, True), **dict.fromkeys(NO, False)}.get(text)
     if isinstance(right, tuple):
-        parts = re.split(r"[\s,x×]+", text.strip("()[] "))
-        return tuple(map(int, parts)) if all(re.fullmatch(r"-?\d+", p) for p in parts) else None
+        parts = [part for part in re.split(r"[\s,x×]+", text.strip("()[]")) if part]
+        whole = all(re.fullmatch(r"-?\d+", part) for part in parts)
+        return tuple(map(int, parts)) if parts and whole else None
     if isinstance(right, int | float):
         if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", text):
             text = text.replace(",", "")

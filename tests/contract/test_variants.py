@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -88,37 +89,8 @@ def test_every_todo_has_three_wrong_variants(lab: Lab) -> None:
         assert sum(str(entry["todo"]) == todo.id for entry in wrong_of(lab)) >= 3, todo.id
 
 
-REMEMBERS = """
-
-import torch as _torch
-
-_known = {}
-
-
-def _key(value):
-    return tuple(value.shape) if isinstance(value, _torch.Tensor) else type(value).__name__
-
-
-def _remembering(name, function, skipped):
-    def call(*args):
-        key = name, *map(_key, args[skipped:])
-        if key not in _known:
-            _known[key] = function(*args)
-        return _known[key]
-
-    return call
-
-
-for _name, _value in list(globals().items()):
-    if getattr(_value, "__module__", None) != __name__ or _name.startswith("_"):
-        continue
-    if isinstance(_value, type):
-        for _inner, _method in list(vars(_value).items()):
-            if callable(_method) and not _inner.startswith("_"):
-                setattr(_value, _inner, _remembering(_name + _inner, _method, 1))
-    else:
-        globals()[_name] = _remembering(_name, _value, 0)
-"""
+CORPUS = Path(__file__).resolve().parents[1] / "attacks" / "corpus"
+REMEMBERS = runpy.run_path(str(CORPUS / "build_cached_by_shape.py"))["ENDING"]
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)

@@ -43,12 +43,7 @@ class Running:
     family: list[psutil.Process]
 
     def examiner(self) -> psutil.Process:
-        (found,) = [
-            member
-            for member in psutil.Process(self.process.pid).children()
-            if "infralens.examiner" in member.cmdline()
-        ]
-        return found
+        return examiner_under(self.process)
 
     def end(self) -> tuple[int, str, str]:
         """Exit code, stdout and stderr, which must come promptly."""
@@ -67,6 +62,20 @@ def running(process: psutil.Process) -> bool:
     return False
 
 
+def grade_process(
+    workspace: Path, *words: str, isolation: str = "process"
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03"]
+    return subprocess.Popen(
+        [*command, "--isolation", isolation, "--device", "cpu", *words],
+        cwd=workspace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
 Start = Callable[..., Running]
 
 
@@ -81,15 +90,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         (workspace / ".infralens").mkdir()
         (workspace / ".infralens" / "progress.json").write_text(PROGRESS, encoding="utf-8")
         path.write_text(SLEEPY.format(marker=str(marker), first=first), encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03", "--todo", "3.1"]
-        process = subprocess.Popen(
-            [*command, "--isolation", isolation, "--device", "cpu", *words],
-            cwd=workspace,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
+        process = grade_process(workspace, "--todo", "3.1", *words, isolation=isolation)
         started = Running(process, workspace, [])
         begun.append(started)
         deadline = time.monotonic() + SECONDS
@@ -173,18 +174,6 @@ def test_a_killed_command_line_leaves_nothing(start: Start) -> None:
     assert progress_of(run) == PROGRESS
 
 
-def grade_process(workspace: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03"]
-    return subprocess.Popen(
-        [*command, "--isolation", "process", "--device", "cpu", "--format", "json", *words],
-        cwd=workspace,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-
-
 @pytest.fixture
 def solved(tmp_path: Path) -> Path:
     """A workspace with the solution of lab 03 in it."""
@@ -212,7 +201,7 @@ def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
     solved: Path, after: float
 ) -> None:
     """A grade may be over by then; what must not be is half of one."""
-    process = grade_process(solved, "--todo", "3.6")
+    process = grade_process(solved, "--format", "json", "--todo", "3.6")
     examiner = examiner_under(process)
     time.sleep(after)
     family = psutil.Process(process.pid).children(recursive=True)
@@ -232,7 +221,9 @@ def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
 
 
 def test_two_grades_of_one_lab_at_once_are_both_kept(solved: Path) -> None:
-    processes = [grade_process(solved, "--todo", todo) for todo in ("3.4", "3.6")]
+    processes = [
+        grade_process(solved, "--format", "json", "--todo", todo) for todo in ("3.4", "3.6")
+    ]
     for process in processes:
         _, err = process.communicate(timeout=SECONDS)
         assert (process.returncode, err) == (0, "")

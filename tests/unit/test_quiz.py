@@ -139,6 +139,8 @@ def test_an_explanation_that_begins_with_the_answer_says_it_once(
         ("no", True, (), True),
         ("2 x 3", (2, 4), (), True),
         ("2, b", (2, 4), (), False),
+        ("(2, 4,)", (2, 4), (), True),
+        ("()", (2, 4), (), False),
         ("z", "the first", ("the first", "the second"), False),
         ("b", "the first", ("the first", "the second"), True),
         ("the", "the first", ("the first", "the second"), False),

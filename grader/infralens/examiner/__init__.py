@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from infralens.examiner.drawing import Draw
     from infralens.examiner.misconceptions import misconception
     from infralens.examiner.plugin import todo
-    from infralens.examiner.recording import Recorded, assert_calls, recorded
-    from infralens.examiner.references import library_function
+    from infralens.examiner.recording import Recorded, assert_calls, comparable, recorded, told
+    from infralens.examiner.references import library_function, quiet_transformers
     from infralens.wire import Namespace
 
 _HOMES = {
@@ -50,8 +50,8 @@ _HOMES = {
     "drawing": ("Draw",),
     "misconceptions": ("misconception",),
     "plugin": ("todo",),
-    "recording": ("Recorded", "assert_calls", "recorded"),
-    "references": ("library_function",),
+    "recording": ("Recorded", "assert_calls", "comparable", "recorded", "told"),
+    "references": ("library_function", "quiet_transformers"),
 }
 
 __all__ = [
@@ -66,17 +66,20 @@ __all__ = [
     "assert_matches_formula",
     "assert_property",
     "assert_raises",
+    "comparable",
     "fetch",
     "given",
     "keep",
     "library_function",
     "misconception",
+    "quiet_transformers",
     "recorded",
     "remote",
     "requires_grad",
     "set_state",
     "state_of",
     "todo",
+    "told",
     "unpack",
 ]
 

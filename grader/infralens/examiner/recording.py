@@ -53,15 +53,22 @@ def assert_calls(
         for place, name in enumerate(names):
             if name:
                 assert_agrees(
-                    _comparable(mine[number][place]),
-                    library=lambda number=number, place=place: _comparable(  # type: ignore[misc]
+                    comparable(mine[number][place]),
+                    library=lambda number=number, place=place: comparable(  # type: ignore[misc]
                         expected()[number][place]
                     ),
                     what=f"`{name}` in call {number} of {of}",
                 )
 
 
-def _comparable(value: Any) -> Any:
+def told(calls: Calls) -> str:
+    """How many calls there were and at which timesteps, in a line; t is the second argument."""
+    times = [comparable(call[1]) for call in calls]
+    texts = [f"{t:g}" if isinstance(t, float) else f"a {type(t).__name__}" for t in times]
+    return f"{len(calls)} calls, at {', '.join(texts) or 'no timestep'}"
+
+
+def comparable(value: Any) -> Any:
     """A timestep may come as a number or as a tensor of one; both are the same answer."""
     if isinstance(value, Tensor) and value.numel() == 1:
         return float(value)

@@ -14,6 +14,17 @@ import numpy as np
 import torch
 
 
+def quiet_transformers() -> Any:
+    """transformers, which pipelines import and which takes seconds, without advice and bars."""
+    import diffusers
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    diffusers.utils.logging.disable_progress_bar()
+    return transformers
+
+
 @lru_cache
 def library_function(path: str, name: str) -> Callable[..., Any]:
     """A self-contained function out of a diffusers source file, without the file's imports.

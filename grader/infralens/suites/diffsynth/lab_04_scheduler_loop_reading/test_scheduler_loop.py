@@ -22,6 +22,7 @@ from infralens.examiner import (
     assert_raises,
     recorded,
     todo,
+    told,
     unpack,
 )
 from infralens.suites.diffsynth.lab_04_scheduler_loop_reading import tiny
@@ -70,13 +71,13 @@ def assert_same_run(
     """Turn by turn, the denoiser and scheduler.step were given what the library gives them."""
     mine = tiny.Run(denoiser.calls, seen.steps)
     assert_equals(
-        tiny.told(mine.calls),
-        library=lambda: tiny.told(run().calls),
+        told(mine.calls),
+        library=lambda: told(run().calls),
         what="the calls of the denoiser",
     )
     assert_equals(
-        tiny.told(mine.steps),
-        library=lambda: tiny.told(run().steps),
+        told(mine.steps),
+        library=lambda: told(run().steps),
         what="the calls of scheduler.step",
     )
     assert_calls(
@@ -123,8 +124,8 @@ def test_step_is_given_the_state_itself(candidate: Any, draw: Draw, name: str) -
         return [(None, t, state) for t, state in zip(library.timesteps, states, strict=False)]
 
     assert_equals(
-        tiny.told(seen.steps),
-        library=lambda: tiny.told(steps()),
+        told(seen.steps),
+        library=lambda: told(steps()),
         what="the calls of scheduler.step",
     )
     assert_calls(seen.steps, library=steps, names=("", "", "sample"), of="scheduler.step")
@@ -196,8 +197,8 @@ def assert_same_beginning(
 ) -> None:
     """The same timesteps are left, and the scheduler knows how many were cut off."""
     assert_equals(
-        tiny.told(denoiser.calls),
-        library=lambda: tiny.told(run().calls),
+        told(denoiser.calls),
+        library=lambda: told(run().calls),
         what="the calls of the denoiser",
     )
     if hasattr(library, "set_begin_index"):
@@ -382,8 +383,8 @@ def test_true_stops_the_run(candidate: Any, draw: Draw, name: str, turn: str) ->
         of=f"on_step, which returned True in turn {stop_at},",
     )
     assert_equals(
-        tiny.told(denoiser.calls),
-        library=lambda: tiny.told(run().calls),
+        told(denoiser.calls),
+        library=lambda: told(run().calls),
         what=f"the calls of the denoiser, stopped in turn {stop_at}",
     )
     assert_equals(progress, library=lambda: run().progress, what="progress")

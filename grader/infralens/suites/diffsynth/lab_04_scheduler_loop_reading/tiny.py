@@ -26,7 +26,7 @@ from diffusers import (
 )
 from torch import Tensor
 
-from infralens.examiner import Recorded, given, recorded, remote
+from infralens.examiner import Recorded, given, quiet_transformers, recorded, remote
 
 CHANNELS, WIDTH = 4, 6  # of the latents; of the condition's tokens
 STEPS_OF_TRAINING = 100
@@ -156,22 +156,6 @@ def lend(candidate: Any, scheduler: Any) -> tuple[Any, LentScheduler]:
     return given(candidate, BESIDE).scheduler(lent, name, attributes, methods), seen
 
 
-def comparable(value: Any) -> Any:
-    """A timestep may be a number or a tensor of one; both are the same answer."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return value
-
-
-def told(calls: list[tuple[Any, ...]]) -> str:
-    """How many calls there were and at which timesteps, in a line; t is the second argument."""
-    times = [comparable(call[1]) for call in calls]
-    texts = [f"{t:g}" if isinstance(t, float) else f"a {type(t).__name__}" for t in times]
-    return f"{len(calls)} calls, at {', '.join(texts) or 'no timestep'}"
-
-
 @dataclass
 class Run:
     """What happened in a run, in order, and what came of it."""
@@ -206,13 +190,6 @@ def loop(
         x = scheduler.step(output, t, x, return_dict=False, **extra)[0]
     run.latents = x
     return run
-
-
-def quiet_transformers() -> None:
-    """Import transformers, which pipelines do and which takes seconds, without its advice."""
-    import transformers
-
-    transformers.logging.set_verbosity_error()
 
 
 def pipeline(name: str, with_scheduler: Any, device: torch.device) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from infralens.examiner import quiet_transformers
 from infralens.suites.diffusers.lab_04_cfg_code_reading import tiny
 
 
@@ -46,7 +47,7 @@ def first_turn(output: Tensor, scale: float, label: int = 0) -> Turn:
 
     Half of the batch is asked about `label`, the other half about the null class 1000.
     """
-    tiny.quiet_transformers()
+    quiet_transformers()
     from diffusers import DiTPipeline
 
     handed: list[Tensor] = []

@@ -19,8 +19,10 @@ from infralens.examiner import (
     assert_equals,
     assert_matches,
     assert_matches_formula,
+    comparable,
     library_function,
     todo,
+    told,
     unpack,
 )
 from infralens.suites.diffusers.lab_04_cfg_code_reading import dit, tiny
@@ -232,7 +234,7 @@ def test_a_prediction_without_spread_stays_as_it_is(
 def given_by_the_pipeline(run: Callable[[], tiny.Run], who: str, turn: int, place: int) -> Any:
     """The argument at this place that the pipeline gave its UNet or its scheduler's step."""
     calls = run().calls if who == "the denoiser" else run().steps
-    return tiny.comparable(calls[turn][place])
+    return comparable(calls[turn][place])
 
 
 def assert_same_run(
@@ -240,12 +242,12 @@ def assert_same_run(
 ) -> None:
     """Turn by turn, the denoiser and scheduler.step were given what the pipeline gives them."""
     assert_equals(
-        tiny.told(denoiser.calls),
-        library=lambda: tiny.told(run().calls),
+        told(denoiser.calls),
+        library=lambda: told(run().calls),
         what="the calls of the denoiser",
     )
     assert_equals(
-        tiny.told(steps), library=lambda: tiny.told(run().steps), what="the calls of scheduler.step"
+        told(steps), library=lambda: told(run().steps), what="the calls of scheduler.step"
     )
     turns = list(zip(denoiser.calls, steps, strict=True))
     for turn, (call, step) in enumerate(turns):
@@ -255,7 +257,7 @@ def assert_same_run(
         ):
             for place, name in enumerate(names):
                 assert_agrees(
-                    tiny.comparable(given[place]),
+                    comparable(given[place]),
                     library=functools.partial(given_by_the_pipeline, run, who, turn, place),
                     what=f"turn {turn} of the loop: the `{name}` that {who} was given",
                     share=RUN_SHARE,

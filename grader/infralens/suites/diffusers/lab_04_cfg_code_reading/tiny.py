@@ -23,7 +23,7 @@ from diffusers import (
 )
 from torch import Tensor
 
-from infralens.examiner import Namespace, Recorded, recorded, remote
+from infralens.examiner import Namespace, Recorded, quiet_transformers, recorded, remote
 
 LATENT_CHANNELS = 4
 EMBED_WIDTH = 24
@@ -88,22 +88,6 @@ def vae(device: str = "cpu") -> Any:
     return _frozen(module, device)
 
 
-def comparable(value: Any) -> Any:
-    """A timestep may be a number or a tensor of one; both are the same answer."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return value
-
-
-def told(calls: list[tuple[Any, ...]]) -> str:
-    """How many calls there were and at which timesteps, in a line; t is the second argument."""
-    times = [comparable(call[1]) for call in calls]
-    texts = [f"{t:g}" if isinstance(t, float) else f"a {type(t).__name__}" for t in times]
-    return f"{len(calls)} calls, at {', '.join(texts)}"
-
-
 def scheduler(name: str, **config: Any) -> Any:
     """A scheduler over `TABLE`, as Stable Diffusion has it; `config` changes fields."""
     usual: dict[str, Any] = {
@@ -116,13 +100,6 @@ def scheduler(name: str, **config: Any) -> Any:
 def twin(of: Any) -> Any:
     """Another scheduler of the same class and configuration, at the beginning of its life."""
     return type(of).from_config(of.config)
-
-
-def quiet_transformers() -> None:
-    """Import transformers, which pipelines do and which takes seconds, without its advice."""
-    import transformers
-
-    transformers.logging.set_verbosity_error()
 
 
 def pipeline(with_scheduler: Any, device: str = "cpu") -> Any:

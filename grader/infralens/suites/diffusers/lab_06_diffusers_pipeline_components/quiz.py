@@ -10,12 +10,12 @@ import torch
 from diffusers import DDIMScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler
 from diffusers.utils import logging
 
-from infralens.examiner import Draw
+from infralens.examiner import Draw, quiet_transformers
 from infralens.quiz import question
 from infralens.suites.diffusers.lab_06_diffusers_pipeline_components import tiny
 
 logging.set_verbosity_error()  # a pipeline's constructor has much advice
-tiny.quiet_transformers()
+quiet_transformers()
 
 
 def pipeline(scheduler: Any) -> Any:

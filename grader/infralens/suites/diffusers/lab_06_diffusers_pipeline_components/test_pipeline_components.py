@@ -24,6 +24,7 @@ from infralens.examiner import (
     assert_raises,
     given,
     keep,
+    quiet_transformers,
     todo,
     unpack,
 )
@@ -159,7 +160,7 @@ def told(candidate: Any, answer: Any, name: str, text: str = "") -> dict[str, An
 @functools.cache
 def ours() -> Any:
     """The same functions on this side, for the reference."""
-    tiny.quiet_transformers()
+    quiet_transformers()
     from infralens.suites.diffusers.lab_06_diffusers_pipeline_components import given
 
     return given
@@ -416,7 +417,7 @@ def prepared(
     shape: tuple[int, ...], scheduler: Any, generator: Any, dtype: torch.dtype, device: str
 ) -> Any:
     """StableDiffusionPipeline.prepare_latents, in latents' own sizes."""
-    tiny.quiet_transformers()
+    quiet_transformers()
     from diffusers import StableDiffusionPipeline
 
     self = SimpleNamespace(vae_scale_factor=1, scheduler=scheduler)
@@ -764,7 +765,7 @@ def draw_scheduler(draw: Draw, name: str) -> Any:
 
 def started(scheduler: Any, steps: int, strength: float) -> Any:
     """StableDiffusionImg2ImgPipeline.get_timesteps, on a scheduler with its timesteps set."""
-    tiny.quiet_transformers()
+    quiet_transformers()
     from diffusers import StableDiffusionImg2ImgPipeline
 
     scheduler.set_timesteps(num_inference_steps=steps)

@@ -19,7 +19,7 @@ import diffusers
 import safetensors.torch
 import torch
 
-from infralens.examiner import Draw
+from infralens.examiner import Draw, quiet_transformers
 
 Files = dict[str, bytes]
 
@@ -41,16 +41,6 @@ TABLE: dict[str, Any] = {
     "set_alpha_to_one": False,
     "skip_prk_steps": True,
 }
-
-
-def quiet_transformers() -> Any:
-    """transformers, imported (which takes seconds) without its advice and its progress bars."""
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    diffusers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 @functools.lru_cache

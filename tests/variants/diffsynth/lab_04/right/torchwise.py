@@ -57,7 +57,7 @@ def denoise_from(model, plan, clean, eps, amount, n, context, rng):
         add = functools.partial(plan.scale_noise, clean, level, eps)
     else:
         add = functools.partial(plan.add_noise, clean, eps, level)
-    ask = lambda _, seen, t: model(seen, t, context)  # noqa: E731
+    ask = lambda _, seen, t: model(seen, t, context)
     *_, (_, _, last) = _turns(plan, add(), moments, ask, _noise_source(plan, rng))
     return _strided(last)
 
@@ -66,7 +66,7 @@ def denoise_watched(model, plan, x, n, context, watcher):
     x = _start(plan, x, n)
     moments = plan.timesteps
     extra, order, bar = len(moments) - n * plan.order, plan.order, []
-    for turn, moment, x in _turns(plan, x, moments, lambda _, seen, t: model(seen, t, context)):  # noqa: B020
+    for turn, moment, x in _turns(plan, x, moments, lambda _, seen, t: model(seen, t, context)):
         ended = watcher(turn, moment, x) is True
         done, inside = divmod(turn + 1, order)
         if turn + 1 == len(moments) or (inside == 0 and done * order > extra):
