@@ -4,7 +4,6 @@ Kind: Changing the question
 Relies on: a callback that works for ever
 Breaks naive: points
 Applies to: attacks/lab-01
-Deserves: 1.1
 """
 
 import torch
