@@ -122,6 +122,17 @@ def test_held_out_combinations_are_never_drawn() -> None:
         assert drawn == set(drawing.combinations()) - kept_back
 
 
+def test_one_word_in_ten_of_a_caption_is_wrong_and_no_held_out_combination_is_named() -> None:
+    rng = random.Random(5)
+    right = [c for c in drawing.combinations() if c not in drawing.held_out()] * 12
+    given = [drawing.mislabel(c, rng) for c in right]
+    assert not drawing.held_out() & set(given)
+    for word in ("size", "colour", "shape", "background"):
+        wrong = [getattr(a, word) != getattr(b, word) for a, b in zip(right, given, strict=True)]
+        # A little less than WRONG_WORD: what would name a held-out combination stays as it is.
+        assert 0.07 < np.mean(wrong) < 0.11
+
+
 def test_the_judge_reads_real_drawings() -> None:
     assert quality.judge(count=200) >= 0.99
 
@@ -179,7 +190,8 @@ def test_forty_prompts_meet_the_target(guided: dict[str, float], word: str) -> N
 def test_guidance_is_why(pipe: Any, guided: dict[str, float]) -> None:
     request = Request(guidance_scale=1.0)
     free = quality.basic(pipe, count=40, unseen=8, seed=77, request=request)["all prompts"]
-    assert free["all"] < guided["all"]
+    # Their captions were partly wrong in training: without guidance the pictures are so too.
+    assert free["all"] <= guided["all"] - 0.15
 
 
 def test_a_negative_prompt_keeps_a_colour_away(pipe: Any) -> None:
@@ -263,7 +275,7 @@ def test_lora_adds_stripes_at_strength_one(swings: dict[float, Any]) -> None:
 
 
 def test_lora_grows_with_its_strength(swings: dict[float, Any]) -> None:
-    """Twelve pictures say little: README.md has the shares of more, 95 % of 60 and 83 % of 30."""
+    """Twelve pictures say little: README.md has the shares of four times sixty."""
     assert swings[0.0].mean() < swings[0.5].mean() < swings[1.0].mean()
     assert np.mean(swings[1.0] >= measuring.STRIPES_FROM) >= 0.75
 

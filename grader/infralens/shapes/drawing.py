@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import random
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ SUPERSAMPLING = 8
 
 CENTRED = 0.7
 """Share of shapes on the grid that stand in the middle of the picture."""
+
+WRONG_WORD = 0.1
+"""Chance of each word of a training caption to be wrong."""
 
 STRIPE = 2.0
 """Height of one light or dark stripe, pixels: a pair of them fills one latent."""
@@ -106,6 +110,7 @@ def combinations() -> list[Combination]:
     ]
 
 
+@cache
 def held_out(count: int = 60, seed: int = 2024) -> frozenset[Combination]:
     """The combinations that are never drawn for training.
 
@@ -261,6 +266,29 @@ def _shrink(image: Image.Image) -> Image.Image:
         ]
     )
     return Image.fromarray(least)
+
+
+def mislabel(combination: Combination, rng: random.Random) -> Combination:
+    """The combination with each word replaced by another of its kind with chance `WRONG_WORD`.
+
+    Captions of collected pictures are partly wrong. A model that learns from such captions is
+    wrong as often as they are, unless guidance sharpens what it draws: that is what makes the
+    difference guidance makes one that can be seen. A held-out combination is never the result,
+    so none is taught with pictures of others.
+    """
+
+    def one_of(values: Iterable[str], right: str) -> str:
+        wrong = [value for value in values if value != right]
+        return rng.choice(wrong) if rng.random() < WRONG_WORD else right
+
+    c = combination
+    changed = Combination(
+        size=one_of(SIZES, c.size),
+        colour=one_of(COLOURS, c.colour),
+        shape=one_of(SHAPES, c.shape),
+        background=one_of(BACKGROUNDS, c.background),
+    )
+    return c if changed in held_out() else changed
 
 
 def words(combination: Combination, rng: random.Random) -> str:
