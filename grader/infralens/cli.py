@@ -26,6 +26,7 @@ from infralens.labs import (
 )
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from rich.console import Console
 
     from infralens.report import Report
@@ -479,7 +480,10 @@ def hint(todo: str, again: bool) -> None:
 @click.option("--steps", default=25, show_default=True, type=click.IntRange(1, 1000))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
 @click.option("--enlarge", default=8, show_default=True, type=click.IntRange(1, 64))
+@click.option("--mine", is_flag=True, help="Draw with your own lab 06, and compare.")
+@click.pass_context
 def generate(
+    ctx: click.Context,
     prompt: str,
     out: Path,
     negative_prompt: str,
@@ -487,14 +491,20 @@ def generate(
     steps: int,
     seed: int,
     enlarge: int,
+    mine: bool,
 ) -> None:
     """Draw PROMPT with a tiny Stable Diffusion: "a small blue star on gray background".
 
     The model was trained for this kit on pictures of 32 x 32 pixels, and is small enough to lie in
-    it. --enlarge 8 makes each pixel a square of eight.
+    it. --enlarge 8 makes each pixel a square of eight. --mine gives the same model to the functions
+    you wrote in lab 06 and says whether StableDiffusionPipeline draws the same.
     """
-    from infralens import shapes
-    from infralens.workspace import write_whole
+    from infralens import shapes, workspace
+
+    file: Path | None = None
+    if mine:
+        here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
+        file = here.file(lab_named("lab-06"))
 
     if out.suffix.lower() != ".png":
         raise UsageError(f"{out} does not end in .png, the one format that is written.")
@@ -505,18 +515,49 @@ def generate(
             f"It knows {shapes.KNOWN}.",
             err=True,
         )
+    how: dict[str, Any] = {
+        "negative_prompt": negative_prompt,
+        "steps": steps,
+        "guidance_scale": guidance_scale,
+        "seed": seed,
+    }
     try:
         shapes.quiet()
-        (picture,) = shapes.generate(
-            prompt,
-            negative_prompt=negative_prompt,
-            steps=steps,
-            guidance_scale=guidance_scale,
-            seed=seed,
-        )
+        (library,) = shapes.generate(prompt, **how)
     except ImportError as error:
         missing = error.name or error
         raise UsageError(f"{missing} is needed for this; see `infralens doctor`.") from None
+    if file is None:
+        _write_picture(out, library, enlarge)
+        return
+    from infralens.grading import UnreadableError
+    from infralens.show.harmless import harmless
+    from infralens.trying import TryError, differing, picture_by
+
+    try:
+        picture = picture_by(file, prompt, **how)
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
+    except TryError as error:
+        click.echo(harmless(str(error)), err=True)
+        ctx.exit(POINTS_MISSING)
+    _write_picture(out, picture, enlarge)
+    wrong = differing(picture, library)
+    if not wrong:
+        click.echo("StableDiffusionPipeline draws the same with this prompt and seed.")
+        return
+    _write_picture(out.with_stem(f"{out.stem}-library"), library, enlarge)
+    click.echo(
+        f"{wrong} of the {picture.width * picture.height} pixels differ from what "
+        "StableDiffusionPipeline draws, the second picture. `infralens grade lab-06` says why."
+    )
+    ctx.exit(POINTS_MISSING)
+
+
+def _write_picture(out: Path, picture: Image, enlarge: int) -> None:
+    from infralens import shapes
+    from infralens.workspace import write_whole
+
     try:
         write_whole(out, shapes.as_png(picture, enlarge))
     except OSError as error:

@@ -34,12 +34,17 @@ MAY_KNOW = {
     "infralens.quiz": ("infralens.labs",),
     "infralens.workspace": ("infralens.labs", "infralens.report"),
     "infralens.grading": ("infralens.labs", "infralens.report", "infralens.examiner"),
-    # The one place where a submission runs in the caller's process: it is the learner's own.
+    # The two places where a submission runs in the caller's process: it is the learner's own.
     "infralens.debugging": (
         "infralens.labs",
         "infralens.report",
         "infralens.examiner",
         "infralens.candidate.loading",
+    ),
+    "infralens.trying": (
+        "infralens.examiner.submission",
+        "infralens.candidate.loading",
+        "infralens.shapes",
     ),
     "infralens.watching": (
         "infralens.labs",
