@@ -466,45 +466,115 @@ def hint(todo: str, again: bool) -> None:
         click.echo("That was the last hint.")
 
 
+def picture_options(command: Callable[..., None]) -> Callable[..., None]:
+    """PROMPT and how to draw it."""
+    options = [
+        click.argument("prompt"),
+        click.option("--negative-prompt", default="", help="What the picture is to be away from."),
+        click.option(
+            "--guidance-scale", default=4.0, show_default=True, type=click.FloatRange(0, 100)
+        ),
+        click.option("--steps", default=25, show_default=True, type=click.IntRange(1, 1000)),
+        click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1)),
+        click.option("--enlarge", default=8, show_default=True, type=click.IntRange(1, 64)),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def out_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--out",
+        default=default,
+        show_default=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The PNG file to write.",
+    )
+
+
 @main.command()
-@click.argument("prompt")
-@click.option(
-    "--out",
-    default="picture.png",
-    show_default=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The PNG file to write.",
-)
-@click.option("--negative-prompt", default="", help="What the picture is to be away from.")
-@click.option("--guidance-scale", default=4.0, show_default=True, type=click.FloatRange(0, 100))
-@click.option("--steps", default=25, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
-@click.option("--enlarge", default=8, show_default=True, type=click.IntRange(1, 64))
-@click.option("--mine", is_flag=True, help="Draw with your own lab 06, and compare.")
-@click.pass_context
+@picture_options
+@out_option("picture.png")
 def generate(
-    ctx: click.Context,
     prompt: str,
-    out: Path,
     negative_prompt: str,
     guidance_scale: float,
     steps: int,
     seed: int,
     enlarge: int,
-    mine: bool,
+    out: Path,
 ) -> None:
     """Draw PROMPT with a tiny Stable Diffusion: "a small blue star on gray background".
 
     The model was trained for this kit on pictures of 32 x 32 pixels, and is small enough to lie in
-    it. --enlarge 8 makes each pixel a square of eight. --mine gives the same model to the functions
-    you wrote in lab 06 and says whether StableDiffusionPipeline draws the same.
+    it. --enlarge 8 makes each pixel a square of eight.
     """
-    from infralens import shapes, workspace
+    from infralens import shapes
 
-    file: Path | None = None
-    if mine:
-        here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
-        file = here.file(lab_named("lab-06"))
+    _before_drawing(prompt, out)
+    (picture,) = shapes.generate(
+        prompt,
+        negative_prompt=negative_prompt,
+        steps=steps,
+        guidance_scale=guidance_scale,
+        seed=seed,
+    )
+    _write_picture(out, picture, enlarge)
+
+
+@main.command("try")
+@picture_options
+@out_option("mine.png")
+@click.pass_context
+def try_(
+    ctx: click.Context,
+    prompt: str,
+    negative_prompt: str,
+    guidance_scale: float,
+    steps: int,
+    seed: int,
+    enlarge: int,
+    out: Path,
+) -> None:
+    """Draw PROMPT with your own lab 06, and with StableDiffusionPipeline beside it.
+
+    Both are given the kit's tiny Stable Diffusion. The second picture has "-library" in its name.
+    """
+    from infralens import workspace
+
+    here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
+    _before_drawing(prompt, out)
+    from infralens.examiner.submission import UngradableError, UnreadableError
+    from infralens.shapes.sampling import Request
+    from infralens.show.harmless import one_line
+    from infralens.trying import TryError, try_out
+
+    request = Request(steps=steps, guidance_scale=guidance_scale)
+    try:
+        tried = try_out(here.file(lab_named("lab-06")), prompt, negative_prompt, request, seed)
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
+    except (TryError, UngradableError) as error:
+        click.echo(one_line(str(error)), err=True)
+        ctx.exit(POINTS_MISSING)
+    beside = out.with_stem(f"{out.stem}-library")
+    _write_picture(out, tried.mine, enlarge)
+    _write_picture(beside, tried.library, enlarge)
+    if not tried.wrong_pixels:
+        click.echo("StableDiffusionPipeline draws the same with this prompt and seed.")
+        return
+    click.echo(
+        f"{tried.wrong_pixels} of {tried.mine.width * tried.mine.height} pixels are not as "
+        f"StableDiffusionPipeline draws them: compare {beside}. "
+        "`infralens grade lab-06 --todo 6.5` looks for the reason."
+    )
+    ctx.exit(POINTS_MISSING)
+
+
+def _before_drawing(prompt: str, out: Path) -> None:
+    """UsageError for a file that is no PNG or a missing library; a word about unknown words."""
+    from infralens import shapes
 
     if out.suffix.lower() != ".png":
         raise UsageError(f"{out} does not end in .png, the one format that is written.")
@@ -515,43 +585,11 @@ def generate(
             f"It knows {shapes.KNOWN}.",
             err=True,
         )
-    how: dict[str, Any] = {
-        "negative_prompt": negative_prompt,
-        "steps": steps,
-        "guidance_scale": guidance_scale,
-        "seed": seed,
-    }
     try:
         shapes.quiet()
-        (library,) = shapes.generate(prompt, **how)
     except ImportError as error:
         missing = error.name or error
         raise UsageError(f"{missing} is needed for this; see `infralens doctor`.") from None
-    if file is None:
-        _write_picture(out, library, enlarge)
-        return
-    from infralens.grading import UnreadableError
-    from infralens.show.harmless import harmless
-    from infralens.trying import TryError, differing, picture_by
-
-    try:
-        picture = picture_by(file, prompt, **how)
-    except UnreadableError as error:
-        raise UsageError(str(error)) from None
-    except TryError as error:
-        click.echo(harmless(str(error)), err=True)
-        ctx.exit(POINTS_MISSING)
-    _write_picture(out, picture, enlarge)
-    wrong = differing(picture, library)
-    if not wrong:
-        click.echo("StableDiffusionPipeline draws the same with this prompt and seed.")
-        return
-    _write_picture(out.with_stem(f"{out.stem}-library"), library, enlarge)
-    click.echo(
-        f"{wrong} of the {picture.width * picture.height} pixels differ from what "
-        "StableDiffusionPipeline draws, the second picture. `infralens grade lab-06` says why."
-    )
-    ctx.exit(POINTS_MISSING)
 
 
 def _write_picture(out: Path, picture: Image, enlarge: int) -> None:

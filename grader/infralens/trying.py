@@ -1,94 +1,127 @@
-"""`infralens generate --mine`: a picture by the learner's own lab 06, in this very process."""
+"""`infralens try`: a picture by the learner's own lab 06, in this very process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from diffusers import EulerAncestralDiscreteScheduler
+from PIL import Image
 
-from infralens.candidate.loading import describe, load
-from infralens.examiner.submission import read_submission
-from infralens.shapes.sampling import shipped_pipeline
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from infralens.candidate.loading import binding_error, describe, load
+from infralens.examiner.submission import read_submission, require_gradable
+from infralens.shapes import FOLDER
+from infralens.shapes.drawing import PICTURE
+from infralens.shapes.sampling import Request, load_pipeline, sample
 
 FUNCTION = "generate"
 """6.5, text to image: from components to pixels."""
 
-LEVELS = 1
-"""Two pictures are the same when no pixel differs by more: what rounding may do."""
+MOST_IN_DOUBT = 0.01
+"""Share of the values that may lie on the edge of rounding and be one level off, as in 6.5."""
 
 
 class TryError(Exception):
     """The learner's code drew no picture; the text is one sentence that says why."""
 
 
-def picture_by(
-    submission: Path,
-    prompt: str,
-    *,
-    negative_prompt: str,
-    steps: int,
-    guidance_scale: float,
-    seed: int,
-) -> Image:
-    """The picture (32 x 32 RGB) that the file's `generate` draws with the shipped networks.
+@dataclass(frozen=True)
+class Tried:
+    """The learner's picture and the library's for the same words, both 32 x 32 RGB."""
 
-    Raises TryError when the file or its function raises, or answers with something else than
-    (1, 32, 32, 3) uint8.
+    mine: Image.Image
+    library: Image.Image
+
+    @property
+    def gaps(self) -> np.ndarray[Any, Any]:
+        """Levels between the two, (32, 32, 3)."""
+        gaps: np.ndarray[Any, Any] = np.abs(
+            np.asarray(self.mine, dtype=int) - np.asarray(self.library, dtype=int)
+        )
+        return gaps
+
+    @property
+    def wrong_pixels(self) -> int:
+        """How many pixels differ: none when only rounding can be the reason."""
+        gaps = self.gaps
+        if gaps.max() <= 1 and (gaps > 0).mean() < MOST_IN_DOUBT:
+            return 0
+        return int((gaps.max(axis=2) > 0).sum())
+
+
+def try_out(
+    submission: Path, prompt: str, negative_prompt: str, request: Request, seed: int
+) -> Tried:
+    """Draw the prompt with the file's `generate` and with StableDiffusionPipeline.
+
+    Both have the shipped networks, a generator with this seed, and a new Euler ancestral scheduler:
+    it scales what the UNet sees and draws noise in every step, so that mistakes there are seen too.
+
+    Raises UnreadableError or UngradableError when the file cannot run, and TryError when the file
+    or its function raises, or answers with something else than (1, 32, 32, 3) uint8.
     """
-    from PIL import Image
-
     text = read_submission(submission)
-    components = dict(shipped_pipeline().components)
+    require_gradable(text)
+    pipe = load_pipeline(FOLDER)
+    settings = pipe.scheduler.config
+    pipe.scheduler = EulerAncestralDiscreteScheduler.from_config(settings)
+    (library,) = sample(pipe, [prompt], [seed], request, negative_prompts=[negative_prompt])
+    components = {**pipe.components, "scheduler": type(pipe.scheduler).from_config(settings)}
+    arguments = (
+        components,
+        [prompt],
+        [negative_prompt],
+        request.steps,
+        request.guidance_scale,
+        torch.Generator().manual_seed(seed),
+        1,  # image for the prompt
+        PICTURE,
+        PICTURE,
+    )
+    with _told(text.filename):
+        module = load(text.text, text.filename)
+    function = getattr(module, FUNCTION, None)
+    if function is None:
+        raise TryError(text.missing(FUNCTION, "lab-06"))
+    misfit = binding_error(function, arguments, {})
+    if misfit is not None:
+        raise TryError(f"Your `{FUNCTION}` does not take the lab's parameters: {misfit}")
+    with _told(text.filename), torch.no_grad():
+        answer = function(*arguments)
+    return Tried(Image.fromarray(_pixels(answer)[0]), library)
+
+
+@contextmanager
+def _told(filename: str) -> Iterator[None]:
+    """What the learner's code raises becomes a TryError."""
     try:
-        function = getattr(load(text.text, text.filename), FUNCTION, None)
-        if function is None:
-            raise TryError(f"There is no `{FUNCTION}` in {submission}.")
-        with torch.no_grad():
-            answer = function(
-                components,
-                [prompt],
-                [negative_prompt],
-                steps,
-                guidance_scale,
-                torch.Generator().manual_seed(seed),
-                1,
-                32,
-                32,
-            )
+        yield
     except (Exception, SystemExit) as error:
-        if isinstance(error, TryError):
-            raise
-        raise TryError(_told(error, text.filename)) from None
-    return Image.fromarray(_pixels(answer)[0])
-
-
-def _told(error: BaseException, filename: str) -> str:
-    raised = describe(error, filename)
-    if isinstance(error, NotImplementedError) and raised.text.startswith("TODO"):
-        todo, _, name = raised.text.removeprefix("TODO ").partition(": ")
-        return f"Nothing is drawn: {todo} ({name}) is not started."
-    where = f" in line {raised.frames[-1][0]}" if raised.frames else ""
-    return f"Your code raised {raised.type_name}{where}: {raised.text}"
+        raised = describe(error, filename)
+        if isinstance(error, NotImplementedError) and raised.text.startswith("TODO"):
+            todo, _, name = raised.text.removeprefix("TODO ").partition(": ")
+            raise TryError(f"Nothing is drawn: {todo} ({name}) is not started.") from None
+        where = f" on line {raised.frames[-1][0]}" if raised.frames else ""
+        text = f": {raised.text}" if raised.text else ""
+        raise TryError(
+            f"Nothing is drawn: your code raised {raised.type_name}{where}{text}"
+        ) from None
 
 
 def _pixels(answer: Any) -> np.ndarray[Any, Any]:
+    """The answer as an array, (1, 32, 32, 3) uint8."""
     if not isinstance(answer, torch.Tensor | np.ndarray):
         raise TryError(f"Your `{FUNCTION}` returned a {type(answer).__name__}, which is no array.")
-    pixels = np.asarray(answer.cpu() if isinstance(answer, torch.Tensor) else answer)
-    if pixels.shape != (1, 32, 32, 3) or pixels.dtype != np.uint8:
+    wanted = (1, PICTURE, PICTURE, 3)
+    kind = str(answer.dtype).removeprefix("torch.")
+    if tuple(answer.shape) != wanted or kind != "uint8":
         raise TryError(
-            f"Your `{FUNCTION}` returned {pixels.shape} {pixels.dtype}; a picture of 32 x 32 "
-            "pixels is (1, 32, 32, 3) uint8."
+            f"Your `{FUNCTION}` returned {tuple(answer.shape)} {kind}; a picture of {PICTURE} x "
+            f"{PICTURE} pixels is {wanted} uint8."
         )
-    return pixels
-
-
-def differing(mine: Image, library: Image) -> int:
-    """How many pixels of two pictures differ by more than a rounding."""
-    distance = np.abs(np.asarray(mine, dtype=int) - np.asarray(library, dtype=int))
-    return int((distance.max(axis=2) > LEVELS).sum())
+    return answer.detach().cpu().numpy() if isinstance(answer, torch.Tensor) else answer

@@ -28,7 +28,7 @@ CENTRED = 0.7
 """Share of shapes on the grid that stand in the middle of the picture."""
 
 WRONG_WORD = 0.1
-"""Chance of each word of a training caption to be wrong."""
+"""Chance of each word of a training caption to be replaced by a wrong one."""
 
 STRIPE = 2.0
 """Height of one light or dark stripe, pixels: a pair of them fills one latent."""
@@ -271,22 +271,22 @@ def _shrink(image: Image.Image) -> Image.Image:
 def mislabel(combination: Combination, rng: random.Random) -> Combination:
     """The combination with each word replaced by another of its kind with chance `WRONG_WORD`.
 
-    Captions of collected pictures are partly wrong. A model that learns from such captions is
-    wrong as often as they are, unless guidance sharpens what it draws: that is what makes the
-    difference guidance makes one that can be seen. A held-out combination is never the result,
-    so none is taught with pictures of others.
+    Captions of collected pictures are partly wrong. A model that learned from such captions draws
+    wrong pictures too, unless guidance sharpens what it believes: so one can see what guidance
+    does. A combination stays as it is where a held-out one would come out, so that none is taught
+    with pictures of others.
     """
 
-    def one_of(values: Iterable[str], right: str) -> str:
-        wrong = [value for value in values if value != right]
+    def perhaps_wrong(right: str, kind: Iterable[str]) -> str:
+        wrong = [value for value in kind if value != right]
         return rng.choice(wrong) if rng.random() < WRONG_WORD else right
 
     c = combination
     changed = Combination(
-        size=one_of(SIZES, c.size),
-        colour=one_of(COLOURS, c.colour),
-        shape=one_of(SHAPES, c.shape),
-        background=one_of(BACKGROUNDS, c.background),
+        size=perhaps_wrong(c.size, SIZES),
+        colour=perhaps_wrong(c.colour, COLOURS),
+        shape=perhaps_wrong(c.shape, SHAPES),
+        background=perhaps_wrong(c.background, BACKGROUNDS),
     )
     return c if changed in held_out() else changed
 

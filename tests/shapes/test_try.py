@@ -1,0 +1,122 @@
+"""`infralens try`: the learner's lab 06 and the library draw the same words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from infralens.cli import main
+from infralens.labs import find_lab, find_labs
+from infralens.trying import Tried
+from infralens.workspace import Workspace
+
+LAB = find_lab("lab-06", find_labs())
+PROMPT = "a large red circle on black background"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lab 06 in a new workspace, which is the working directory."""
+    assert CliRunner().invoke(main, ["init", str(tmp_path / "w")]).exit_code == 0
+    monkeypatch.chdir(tmp_path / "w")
+    return Workspace(tmp_path / "w").file(LAB)
+
+
+def solution() -> str:
+    assert LAB.solution is not None
+    return LAB.solution.read_text(encoding="utf-8")
+
+
+def tried(*words: str) -> Result:
+    result = CliRunner().invoke(main, ["try", PROMPT, "--steps", "6", "--seed", "3", *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+AS_ARRAY = """
+_drawn = generate
+def generate(*args):
+    return _drawn(*args).numpy()
+"""
+
+
+@pytest.mark.parametrize("ending", ["", AS_ARRAY], ids=["tensor", "array"])
+def test_the_solution_draws_what_the_library_draws(file: Path, ending: str) -> None:
+    file.write_text(solution() + ending, encoding="utf-8")
+    result = tried("--negative-prompt", "small")
+    assert result.exit_code == 0, result.output
+    assert "draws the same" in result.stdout
+    assert Path("mine.png").read_bytes() == Path("mine-library.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("uncond + scale * (cond - uncond)", "cond"),
+        ("    scheduler.set_timesteps(steps)\n    factor", "    factor"),
+        ("seen = scheduler.scale_model_input(seen, t)", "pass"),
+        ("latents, **extra)", "latents)"),
+        (" * 255).round()", " * 255)"),
+    ],
+    ids=["no guidance", "no timesteps", "not scaled", "no generator", "cut off"],
+)
+def test_a_mistake_is_seen_beside_the_library_s_picture(file: Path, right: str, wrong: str) -> None:
+    assert right in solution()
+    file.write_text(solution().replace(right, wrong), encoding="utf-8")
+    result = tried()
+    assert result.exit_code == 1
+    assert ("of 1024 pixels are not" in result.stdout) == Path("mine.png").exists()
+    assert "draws the same" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (LAB.stub.read_bytes(), "6.5 (generate) is not started."),
+        (b"def generate(*args):\n    return 1 / 0\n", "raised ZeroDivisionError on line 2"),
+        (b"def generate(*args):\n    assert 0\n", "raised AssertionError on line 2\n"),
+        (b"def generate(*args):\n    exit('\x1b[31m')\n", "SystemExit on line 2: \\x1b[31m"),
+        (b"def generate(\n", "syntax error on line 1"),
+        (b"x = '\xe9'\n", "not UTF-8 text"),
+        (b"x = 1\0\n", "null bytes"),
+        (b"def generate(components, prompt): pass\n", "does not take the lab's parameters"),
+        (b"def generat(*args): pass\n", "has `generat` on line 1"),
+        (b"def generate(*args): pass\n", "returned a NoneType"),
+        (b"import torch\ngenerate = lambda *a: torch.ones(3).bfloat16()", "(3,) bfloat16"),
+        (
+            b"import torch\ngenerate = lambda *a: torch.ones(1, 32, 32, 3, requires_grad=True)",
+            "(1, 32, 32, 3) float32",
+        ),
+    ],
+)
+def test_code_that_draws_nothing_is_a_sentence(file: Path, data: bytes, says: str) -> None:
+    file.write_bytes(data)
+    result = tried()
+    assert result.exit_code == 1
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not Path("mine.png").exists()
+
+
+def test_no_file_and_no_workspace_are_wrong_usage(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.unlink()
+    result = tried()
+    assert result.exit_code == 2
+    assert "There is no file" in result.stderr
+    monkeypatch.chdir(tmp_path)
+    result = tried()
+    assert result.exit_code == 2
+    assert "infralens init" in result.stderr
+
+
+def test_only_a_few_values_may_be_off_by_rounding() -> None:
+    library = Image.new("RGB", (32, 32), (9, 9, 9))
+    few, all_, one_far = library.copy(), Image.new("RGB", (32, 32), (10, 9, 9)), library.copy()
+    few.putpixel((0, 0), (10, 9, 9))
+    one_far.putpixel((0, 0), (11, 9, 9))
+    assert [Tried(p, library).wrong_pixels for p in (few, all_, one_far)] == [0, 1024, 1]
