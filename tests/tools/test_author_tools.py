@@ -98,7 +98,7 @@ todos:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
+    return CliRunner(catch_exceptions=False).invoke(main, list(arguments))
 
 
 def finished(folder: Path) -> Lab:

@@ -26,7 +26,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
-    return CliRunner().invoke(main, list(arguments), input=text)
+    return CliRunner(catch_exceptions=False).invoke(main, list(arguments), input=text)
 
 
 def progress(workspace: Path) -> dict[str, dict[str, object]]:

@@ -60,11 +60,8 @@ def infralens(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     root = lab.place.suites.parent
 
     def run(*words: str | Path, **more: Any) -> Result:
-        runner = CliRunner(env={"COLUMNS": "200"})
-        result = runner.invoke(main, ["--labs", str(root), *map(str, words)], **more)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
+        runner = CliRunner(env={"COLUMNS": "200"}, catch_exceptions=False)
+        return runner.invoke(main, ["--labs", str(root), *map(str, words)], **more)
 
     return run
 
@@ -354,7 +351,7 @@ def test_a_grader_that_fails_is_exit_code_3(
     path = workshop.submission(RIGHT)
     root = str(lab.place.suites.parent)
     words = ["--labs", root, "grade", "lab-90", "--isolation=process", "--file", str(path)]
-    result = CliRunner().invoke(main, words)
+    result = CliRunner(catch_exceptions=False).invoke(main, words)
     assert result.exit_code == 3
     assert "The grader failed; your answers were not judged." in result.stdout
     assert "points" not in result.stdout
