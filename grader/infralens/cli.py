@@ -545,7 +545,7 @@ def try_(
 
     here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
     _before_drawing(prompt, out)
-    from infralens.examiner.submission import UngradableError, UnreadableError
+    from infralens.examiner.submission import UnreadableError
     from infralens.shapes.sampling import Request
     from infralens.show.harmless import one_line
     from infralens.trying import TryError, try_out
@@ -555,7 +555,7 @@ def try_(
         tried = try_out(here.file(lab_named("lab-06")), prompt, negative_prompt, request, seed)
     except UnreadableError as error:
         raise UsageError(str(error)) from None
-    except (TryError, UngradableError) as error:
+    except TryError as error:
         click.echo(one_line(str(error)), err=True)
         ctx.exit(POINTS_MISSING)
     beside = out.with_stem(f"{out.stem}-library")

@@ -14,7 +14,7 @@ from diffusers import EulerAncestralDiscreteScheduler
 from PIL import Image
 
 from infralens.candidate.loading import binding_error, describe, load
-from infralens.examiner.submission import read_submission, require_gradable
+from infralens.examiner.submission import UngradableError, read_submission, require_gradable
 from infralens.shapes import FOLDER
 from infralens.shapes.drawing import PICTURE
 from infralens.shapes.sampling import Request, load_pipeline, sample
@@ -62,11 +62,14 @@ def try_out(
     Both have the shipped networks, a generator with this seed, and a new Euler ancestral scheduler:
     it scales what the UNet sees and draws noise in every step, so that mistakes there are seen too.
 
-    Raises UnreadableError or UngradableError when the file cannot run, and TryError when the file
-    or its function raises, or answers with something else than (1, 32, 32, 3) uint8.
+    Raises UnreadableError when there is no file to read, and TryError when the file cannot run, it
+    or its function raises, or the answer is something else than (1, 32, 32, 3) uint8.
     """
     text = read_submission(submission)
-    require_gradable(text)
+    try:
+        require_gradable(text)
+    except UngradableError as error:
+        raise TryError(f"Nothing is drawn: {error}") from None
     pipe = load_pipeline(FOLDER)
     settings = pipe.scheduler.config
     pipe.scheduler = EulerAncestralDiscreteScheduler.from_config(settings)
