@@ -165,7 +165,7 @@ def list_labs() -> None:
 @main.command()
 @click.argument("what", metavar="LAB|PAGE", shell_complete=_complete_labs)
 def read(what: str) -> None:
-    """Show a lab's page with its handbook section, or a page (handbook/process.md)."""
+    """Show a lab's page with its handbook section, or a page (process, handbook/process.md)."""
     from infralens.labs import own_place
     from infralens.show.reading import handbook_text, show_page, show_text
 
@@ -176,6 +176,10 @@ def read(what: str) -> None:
             if text is None:
                 raise UsageError(f"The handbook has no {what.removeprefix('handbook/')}.")
             show_text(text, console)
+            return
+        page = handbook_text(own_place().exercises, f"handbook/{what}.md")
+        if page is not None:
+            show_text(page, console)
             return
         chosen = lab_named(what)
         if not chosen.page.is_file():

@@ -447,6 +447,13 @@ def test_read_prints_the_page(infralens: Run) -> None:
     assert "The page." in result.stdout
 
 
+@pytest.mark.parametrize("name", ["guidance", "handbook/guidance.md"])
+def test_read_prints_a_page_of_the_handbook(infralens: Run, name: str) -> None:
+    result = infralens("read", name)
+    assert result.exit_code == 0
+    assert "Classifier-free guidance" in result.stdout
+
+
 def test_doctor_says_what_is_installed(infralens: Run) -> None:
     result = infralens("doctor")
     assert result.exit_code == 0
