@@ -171,16 +171,14 @@ def read(what: str) -> None:
 
     console = _console()
     with _paged(console):
-        if what.startswith("handbook/"):
-            text = handbook_text(own_place().exercises, what)
-            if text is None:
-                raise UsageError(f"The handbook has no {what.removeprefix('handbook/')}.")
+        in_handbook = what.startswith("handbook/")
+        page = what if in_handbook else f"handbook/{what}.md"
+        text = handbook_text(own_place().exercises, page)
+        if text is not None:
             show_text(text, console)
             return
-        page = handbook_text(own_place().exercises, f"handbook/{what}.md")
-        if page is not None:
-            show_text(page, console)
-            return
+        if in_handbook:
+            raise UsageError(f"The handbook has no {what.removeprefix('handbook/')}.")
         chosen = lab_named(what)
         if not chosen.page.is_file():
             raise UsageError(f"{chosen.short} has no page yet.")

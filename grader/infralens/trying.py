@@ -14,6 +14,8 @@ from diffusers import EulerAncestralDiscreteScheduler
 from PIL import Image
 
 from infralens.candidate.loading import binding_error, describe, load
+from infralens.examiner.comparison import LearnerError
+from infralens.examiner.describing import kind
 from infralens.examiner.submission import UngradableError, read_submission, require_gradable
 from infralens.shapes import FOLDER
 from infralens.shapes.drawing import PICTURE
@@ -38,17 +40,9 @@ class Tried:
     library: Image.Image
 
     @property
-    def gaps(self) -> np.ndarray[Any, Any]:
-        """Levels between the two, (32, 32, 3)."""
-        gaps: np.ndarray[Any, Any] = np.abs(
-            np.asarray(self.mine, dtype=int) - np.asarray(self.library, dtype=int)
-        )
-        return gaps
-
-    @property
     def wrong_pixels(self) -> int:
         """How many pixels differ: none when only rounding can be the reason."""
-        gaps = self.gaps
+        gaps = np.abs(np.asarray(self.mine, dtype=int) - np.asarray(self.library, dtype=int))
         if gaps.max() <= 1 and (gaps > 0).mean() < MOST_IN_DOUBT:
             return 0
         return int((gaps.max(axis=2) > 0).sum())
@@ -105,26 +99,21 @@ def _told(filename: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        raised = describe(error, filename)
-        if isinstance(error, NotImplementedError) and raised.text.startswith("TODO"):
-            todo, _, name = raised.text.removeprefix("TODO ").partition(": ")
+        failure = LearnerError(describe(error, filename))
+        if failure.not_started:
+            todo, _, name = failure.raised.text.removeprefix("TODO ").partition(": ")
             raise TryError(f"Nothing is drawn: {todo} ({name}) is not started.") from None
-        where = f" on line {raised.frames[-1][0]}" if raised.frames else ""
-        text = f": {raised.text}" if raised.text else ""
-        raise TryError(
-            f"Nothing is drawn: your code raised {raised.type_name}{where}{text}"
-        ) from None
+        raise TryError(f"Nothing is drawn: {failure.sentence}") from None
 
 
 def _pixels(answer: Any) -> np.ndarray[Any, Any]:
     """The answer as an array, (1, 32, 32, 3) uint8."""
-    if not isinstance(answer, torch.Tensor | np.ndarray):
-        raise TryError(f"Your `{FUNCTION}` returned a {type(answer).__name__}, which is no array.")
-    wanted = (1, PICTURE, PICTURE, 3)
-    kind = str(answer.dtype).removeprefix("torch.")
-    if tuple(answer.shape) != wanted or kind != "uint8":
-        raise TryError(
-            f"Your `{FUNCTION}` returned {tuple(answer.shape)} {kind}; a picture of {PICTURE} x "
-            f"{PICTURE} pixels is {wanted} uint8."
-        )
-    return answer.detach().cpu().numpy() if isinstance(answer, torch.Tensor) else answer
+    if isinstance(answer, torch.Tensor) and answer.dtype == torch.uint8:
+        answer = answer.cpu().numpy()
+    shape = (1, PICTURE, PICTURE, 3)
+    if isinstance(answer, np.ndarray) and answer.dtype == np.uint8 and answer.shape == shape:
+        return answer
+    raise TryError(
+        f"Your `{FUNCTION}` returned {kind(answer)}; a picture of {PICTURE} x {PICTURE} pixels is "
+        f"{shape} uint8."
+    )

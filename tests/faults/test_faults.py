@@ -281,6 +281,15 @@ def test_a_missing_package_is_a_report_where_one_is_asked_for(tmp_path: Path) ->
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("package", ["torch", "diffusers", "transformers"])
+def test_a_picture_that_a_missing_package_draws_is_one_sentence(
+    tmp_path: Path, package: str
+) -> None:
+    done = without(package, tmp_path, ["generate", "a ring", "--out", str(tmp_path / "ring.png")])
+    assert done.returncode == 2
+    assert done.stderr == f"infralens: {package} is needed for this; see `infralens doctor`.\n"
+
+
 @pytest.mark.parametrize("words", [["list"], ["read", "lab-03"], ["--help"], ["hint", "3.1"]])
 def test_what_only_shows_works_without_torch(tmp_path: Path, words: Sequence[str]) -> None:
     done = without("torch", tmp_path, words)

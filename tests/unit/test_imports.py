@@ -42,6 +42,8 @@ MAY_KNOW = {
         "infralens.candidate.loading",
     ),
     "infralens.trying": (
+        "infralens.examiner.comparison",
+        "infralens.examiner.describing",
         "infralens.examiner.submission",
         "infralens.candidate.loading",
         "infralens.shapes",

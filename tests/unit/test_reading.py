@@ -73,14 +73,14 @@ def test_the_page_is_printed_and_then_its_section(workshop: Any) -> None:
     handbook = lab.place.exercises / "handbook"
     handbook.mkdir()
     (handbook / "probe.md").write_text("# Less\n\nhidden\n\n# More\n\nshown\n", encoding="utf-8")
-    console = Console(file=io.StringIO(), width=80)
-    show_page(lab, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = io.StringIO()
+    show_page(lab, Console(file=shown, width=80))
+    text = shown.getvalue()
     assert text.index("The page.") < text.index("shown")
     assert "hidden" not in text
 
 
 def test_a_page_without_a_handbook_is_printed_alone(workshop: Any) -> None:
-    console = Console(file=io.StringIO(), width=80)
-    show_page(workshop.lab(""), console)
-    assert "The page." in console.file.getvalue()  # type: ignore[attr-defined]
+    shown = io.StringIO()
+    show_page(workshop.lab(""), Console(file=shown, width=80))
+    assert "The page." in shown.getvalue()

@@ -44,6 +44,16 @@ class LearnerError(Exception):
             "TODO"
         )
 
+    @property
+    def sentence(self) -> str:
+        """What was raised and on which line of the learner's file."""
+        raised = self.raised
+        line = f" on line {raised.frames[-1][0]}" if raised.frames else ""
+        if raised.type_name == "RemoteError":  # told again there by what was lent to it
+            return f"your code called something{line} that raised {raised.text}"
+        text = f": {raised.text}" if raised.text else ""
+        return f"your code raised {raised.type_name}{line}{text}"
+
 
 class MismatchError(AssertionError):
     """An answer is wrong. Everything that explains it is here."""

@@ -6,6 +6,7 @@ says nothing: several mistakes make differences of one size.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def name_the_misconception(
         if misconception.todo != todo_id:
             continue
         stand_in = RehearsedCandidate({misconception.replaces: misconception.answer})
-        answer = _replay(lambda stand_in=stand_in: check(stand_in), stop_at)  # type: ignore[misc]
+        answer = _replay(functools.partial(check, stand_in), stop_at)
         if answer is not _NOTHING and same_answer(answer, wrong, tolerance):
             return misconception
     return None

@@ -354,11 +354,7 @@ def _sentence(failure: Exception) -> str:
     if isinstance(failure, LearnerError):
         if failure.not_started:
             return f"not written yet ({failure.raised.text})"
-        raised = failure.raised
-        line = f" on line {raised.frames[-1][0]}" if raised.frames else ""
-        if raised.type_name == "RemoteError":  # told again there by what was lent to it
-            return f"your code called something{line} that raised {raised.text}"
-        return f"your code raised {raised.type_name}{line}: {raised.text}"
+        return failure.sentence
     return str(failure)
 
 

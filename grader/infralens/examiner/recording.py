@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,15 +49,16 @@ def assert_calls(
             made.append(list(library()))
         return made[0]
 
+    def argument(number: int, place: int) -> Any:
+        return comparable(expected()[number][place])
+
     assert_equals(len(mine), library=lambda: len(expected()), what=f"how often {of} was called")
     for number in range(len(mine)):
         for place, name in enumerate(names):
             if name:
                 assert_agrees(
                     comparable(mine[number][place]),
-                    library=lambda number=number, place=place: comparable(  # type: ignore[misc]
-                        expected()[number][place]
-                    ),
+                    library=functools.partial(argument, number, place),
                     what=f"`{name}` in call {number} of {of}",
                 )
 

@@ -110,7 +110,7 @@ def fit(
             group["lr"] = schedule.rate * schedule.factor(step)
         loss = loss_of(step)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types for it
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         # A short average early on, so that the first weights are soon forgotten.

@@ -61,7 +61,7 @@ def _method(lent: Any, name: str, parameters: list[tuple[str, int, bool]]) -> An
         return (sample,) if given.get("return_dict") is False else Output(sample)
 
     method.__name__ = name
-    method.__signature__ = signature  # type: ignore[attr-defined]
+    method.__signature__ = signature  # type: ignore[attr-defined]  # what inspect reads
     return method
 
 

@@ -241,24 +241,32 @@ def test_networks_have_the_weights_of_the_folder(candidate: Any, draw: Draw, dev
     files = draw_folder(draw)
     answer = loaded(candidate, files, "float32", device)
     reference = Reference(files, device)
+
+    def weights(name: str) -> Any:
+        return weights_of(reference.told(name))
+
     for name in NETWORKS:
         mine = told(candidate, answer, name)
         assert_equals(
             weights_of(mine),
-            library=lambda name=name: weights_of(reference.told(name)),  # type: ignore[misc]
+            library=functools.partial(weights, name),
             what=f"the weights of {name}, all in a row",
         )
-        assert_same_config(mine, lambda name=name: reference.told(name), FIELDS[name], name)  # type: ignore[misc]
+        assert_same_config(mine, functools.partial(reference.told, name), FIELDS[name], name)
 
 
 def assert_same_config(
     mine: dict[str, Any], reference: Callable[[], Any], fields: Sequence[str], what: str
 ) -> None:
     """The fields of a configuration, one by one, so that the first one that differs is named."""
+
+    def wanted(field: str) -> Any:
+        return reference()["config"][field]
+
     for field in fields:
         assert_equals(
             mine.get("config", {}).get(field),
-            library=lambda field=field: reference()["config"][field],  # type: ignore[misc]
+            library=functools.partial(wanted, field),
             what=f"{what}.config.{field}",
         )
 
@@ -292,6 +300,10 @@ def test_the_tokenizer_knows_the_vocabulary(candidate: Any, draw: Draw, device: 
     files, text = draw_folder(draw, LIGHT), draw_prompt(draw, draw.integer(3, 9))
     answer = loaded(candidate, files, "float32", device)
     mine, reference = told(candidate, answer, "tokenizer", text), Reference(files, device)
+
+    def wanted(field: str) -> Any:
+        return reference.told("tokenizer", text)[field]
+
     for field, what in (
         ("class", "the class of the tokenizer"),
         ("ids", f"the ids of {text!r}"),
@@ -299,7 +311,7 @@ def test_the_tokenizer_knows_the_vocabulary(candidate: Any, draw: Draw, device: 
     ):
         assert_equals(
             mine.get(field),
-            library=lambda field=field: reference.told("tokenizer", text)[field],  # type: ignore[misc]
+            library=functools.partial(wanted, field),
             what=what,
         )
 
@@ -722,6 +734,10 @@ def test_the_old_scheduler_goes_on_as_it_was(candidate: Any, draw: Draw, name: s
     candidate.swap_scheduler(lent, name).set_timesteps(steps + 3)
     left = beside.described(beside.part(lent, "scheduler"))
     old = functools.cache(lambda: ours().described(ours().scheduler(config, steps)))
+
+    def wanted(field: str) -> Any:
+        return old()[field]
+
     for field, what in (
         ("class", 'the class of components["scheduler"]'),
         ("steps", "num_inference_steps of the old scheduler"),
@@ -729,7 +745,7 @@ def test_the_old_scheduler_goes_on_as_it_was(candidate: Any, draw: Draw, name: s
     ):
         assert_equals(
             left.get(field),
-            library=lambda field=field: old()[field],  # type: ignore[misc]
+            library=functools.partial(wanted, field),
             what=what,
         )
     assert_same_config(left, old, own_fields("PNDMScheduler"), "the old scheduler")
