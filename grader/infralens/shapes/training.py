@@ -68,7 +68,7 @@ class Plan:
 
 PLAN = Plan(
     vae=Schedule(steps=3_600, batch=32, rate=2e-3, warmup=50),
-    unet=Schedule(steps=7_500, batch=64, rate=1e-3, warmup=150, ema=0.995),
+    unet=Schedule(steps=6_500, batch=64, rate=1e-3, warmup=150, ema=0.995),
     controlnet=Schedule(steps=1_500, batch=64, rate=1.2e-3, warmup=50, ema=0.98),
     lora=Schedule(steps=2_900, batch=48, rate=4e-3, warmup=30, ema=0.98),
 )
@@ -224,7 +224,7 @@ def train_unet(
     """Text encoder and UNet together, on cached latents."""
     torch.manual_seed(SEED + 1)
     text = models.build_text_encoder(tokenizer).to(shop.device)
-    unet = models.build_unet().to(shop.device)
+    unet = models.build_unet().to(shop.device, memory_format=torch.channels_last)
     schedule, scheduler = shop.plan.unet, models.build_scheduler()
     drawings = draw_set(UNET_PICTURES, seed=SEED + 1)
     latents = encode(vae, as_tensor(drawings), shop.device)
@@ -259,7 +259,8 @@ def train_controlnet(
 ) -> tuple[ControlNetModel, Outcome]:
     """ControlNet on edge maps; the pipeline itself stays as it is."""
     torch.manual_seed(SEED + 2)
-    controlnet = models.build_controlnet(pipe.unet).to(shop.device)
+    controlnet = models.build_controlnet(pipe.unet)
+    controlnet = controlnet.to(shop.device, memory_format=torch.channels_last)
     schedule, scheduler = shop.plan.controlnet, models.build_scheduler()
     drawings = draw_set(CONTROL_PICTURES, seed=SEED + 2)
     latents = encode(pipe.vae, as_tensor(drawings), shop.device)
