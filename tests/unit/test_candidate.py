@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -571,6 +572,50 @@ def test_a_submission_that_defines_nothing_scores_nothing(workshop: Any) -> None
     assert (report.score, report.grader_error) == (0, None)
     message = checks_of(report)["test_one"].message
     assert message == "lab-90 is missing `one`. Put it back under that name."
+
+
+# Two at a time
+
+MANY = 40  # threads of a submission that takes all it can have
+
+
+def threads_under(process: psutil.Process) -> int:
+    return sum(child.num_threads() for child in process.children(recursive=True))
+
+
+@pytest.mark.sandbox
+def test_a_submission_that_takes_every_thread_takes_none_from_another(workshop: Any) -> None:
+    """Linux counts threads by user: each sandbox has a user of its own."""
+    greedy = """
+    import threading, time
+    def one():
+        try:
+            while True:
+                threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        except RuntimeError:
+            time.sleep(60)
+    """
+    modest = """
+    import threading
+    def one():
+        thread = threading.Thread(target=print)
+        thread.start()
+        thread.join()
+        return 1
+    """
+    lab = workshop.lab(ONE, limits={"call_seconds": 60.0, "lab_seconds": 90.0})
+    path = workshop.submission(greedy)
+    with examiner(serve=True) as other, ThreadPoolExecutor() as pool:
+        process = psutil.Process(other.process.pid)
+        pool.submit(grade, lab, path, isolation="sandbox", using=other)
+        deadline = time.monotonic() + 60
+        while threads_under(process) < MANY and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert threads_under(process) >= MANY
+        report = workshop.grade(lab, modest, isolation="sandbox")
+        process.kill()
+    assert checks_of(report)["test_one"].message == ""
+    assert report.passed
 
 
 # Nothing stays behind

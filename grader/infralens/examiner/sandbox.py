@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from pathlib import Path
 from infralens.labs import PACKAGE
 
 NOBODY = "65534"
+NOBODY_ELSE = (range(1_000_000_000, 1_500_000_000), range(61_184, 65_520))
+"""User ids that belong to nobody; the second for root of a container with few ids."""
 TMP_BYTES = 64 * 2**20
 INSIDE = Path("/tmp")  # the sandbox's own, a tmpfs of bounded size
 LIBRARY = Path("/infralens")
@@ -98,6 +101,7 @@ def sandboxed(
         "HOME": str(INSIDE),
         "TMPDIR": str(INSIDE),
         "TEMP": str(INSIDE),
+        "USER": "nobody",  # what asks for a name would find none for the number
     }
     for name, value in {**inside, "PYTHONPATH": str(LIBRARY)}.items():
         command += ["--setenv", name, value]
@@ -149,10 +153,15 @@ def _walls() -> list[str]:
 
 
 def _unprivileged() -> list[str]:
-    """As root, give every privilege up before anything of the submission runs."""
+    """As root, give every privilege up before anything of the submission runs.
+
+    Linux counts a user's processes, so each sandbox gets a user of its own: with a shared one, a
+    submission that forks without end would leave none to the others that are graded meanwhile.
+    """
     if not _is_root():
         return []
-    identity = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
+    user = str(secrets.choice(next(filter(_exist, NOBODY_ELSE), NOBODY_ELSE[-1])))
+    identity = ["--reuid", user, "--regid", user, "--clear-groups"]
     return [
         "setpriv",
         *identity,
@@ -162,6 +171,20 @@ def _unprivileged() -> list[str]:
         "-all",
         "--no-new-privs",
     ]
+
+
+def _exist(ids: range) -> bool:
+    """Whether all of them can be had here: a user namespace may have only some."""
+    return all(
+        any(first <= id_ < first + count for first, _, count in _id_map())
+        for id_ in (ids[0], ids[-1])
+    )
+
+
+@lru_cache
+def _id_map() -> list[tuple[int, ...]]:
+    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+    return [tuple(map(int, line.split())) for line in lines]
 
 
 def _system() -> list[str]:
