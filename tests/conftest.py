@@ -1,5 +1,6 @@
-"""What a machine may lack: tests that need it skip with one line, or fail where it is required.
+"""What a machine may lack, and what a whole run prints at its end.
 
+Tests that need what is not there skip with one line, or fail where it is required:
 INFRALENS_REQUIRE names what must be there: "sandbox", "browser", or both with a comma.
 """
 
@@ -7,6 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,3 +36,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"{need} is required here: {reason}", pytrace=False)
         if reason is not None:
             pytest.skip(f"no {need}: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The margins of the labs and the figures of the attacks, as far as they were run.
+
+    Here and not in their folders: with pytest-xdist, what prints does not load those.
+    """
+    margins = [line for lines in carried(terminalreporter, "margins") for line in lines]
+    if margins:
+        terminalreporter.section("margins")
+        terminalreporter.write_line("\n".join(margins))
+    attacks = carried(terminalreporter, "attack")
+    if attacks:
+        sys.path.insert(0, str(Path(__file__).parent / "attacks"))
+        from arena import Figure, table
+
+        terminalreporter.section("attacks")
+        terminalreporter.write_line(table([Figure(**attack) for attack in attacks]))
+
+
+def carried(terminalreporter: pytest.TerminalReporter, name: str) -> list[Any]:
+    """What the tests recorded under this name, with record_property."""
+    return [
+        value
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for recorded, value in report.user_properties
+        if recorded == name
+    ]

@@ -201,6 +201,19 @@ class Outcome:
     isolation: str = "process"
     report: Report | None = field(default=None, repr=False)
 
+    def figure(self) -> Figure:
+        """What the table counts."""
+        control = self.attack.is_control
+        return Figure(
+            kind=self.attack.kind,
+            points=0 if control else max(self.points - self.deserved, 0),
+            crashed=bool(self.grader_error) or self.examiner_died,
+            seconds_past=self.seconds_past,
+            left=len(self.left_behind),
+            misjudged=control and self.points != self.deserved,
+            faulty=bool(self.faults()),
+        )
+
     def faults(self) -> list[str]:
         """What went wrong, each in a sentence. Empty is good."""
         found = []
@@ -225,6 +238,23 @@ class Outcome:
         if self.invalid_json:
             found.append(f"the report is no strict JSON: {self.invalid_json}")
         return found
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One outcome as the table counts it; plain values, which a worker of pytest-xdist can send."""
+
+    kind: str
+    points: int
+    crashed: bool
+    seconds_past: float
+    left: int
+    misjudged: bool
+    faulty: bool
+
+
+SetAt = Callable[[Attack, Lab, str | None], Outcome]
+"""Sets an attack at the grader at this level, or at the one that it asks for."""
 
 
 class Monitor:
@@ -293,7 +323,6 @@ class Arena:
         self.start_seconds: dict[tuple[str, str], float] = {}
         self.deaths = 0
         self.at_rest = self.folders_at_rest = 0
-        self.figures: list[Outcome] = []
 
     def close(self) -> None:
         """End the shared examiner."""
@@ -369,7 +398,6 @@ class Arena:
         outcome = self._run(attack, lab, isolation)
         if outcome.seconds_past > GRACE_SECONDS and len(outcome.faults()) == 1:
             outcome = self._run(attack, lab, isolation)
-        self.figures.append(outcome)
         return outcome
 
     def _run(self, attack: Attack, lab: Lab, isolation: str | None) -> Outcome:
@@ -524,27 +552,25 @@ def _why_not_strict(text: str) -> str | None:
     return None
 
 
-def table(outcomes: Sequence[Outcome], deaths: int = 0) -> str:
+def table(figures: Sequence[Figure], deaths: int = 0) -> str:
     """The figures, one row a kind."""
     head = ("kind", "tried", "points", "crashes", "past s", "left", "misjudged", "other")
     rows: list[tuple[str, ...]] = []
     for kind in (*KINDS, "all"):
-        these = [o for o in outcomes if kind in (o.attack.kind, "all")]
+        these = [figure for figure in figures if kind in (figure.kind, "all")]
         if not these:
             continue
-        attacks = [o for o in these if not o.attack.is_control]
-        controls = [o for o in these if o.attack.is_control]
-        crashes = sum(bool(o.grader_error) or o.examiner_died for o in these)
+        crashes = sum(figure.crashed for figure in these)
         rows.append(
             (
                 kind,
                 str(len(these)),
-                str(sum(max(o.points - o.deserved, 0) for o in attacks)),
+                str(sum(figure.points for figure in these)),
                 str(crashes + (deaths if kind == "all" else 0)),
-                f"{max(o.seconds_past for o in these):.1f}",
-                str(sum(len(o.left_behind) for o in these)),
-                str(sum(o.points != o.deserved for o in controls)),
-                str(sum(bool(o.faults()) for o in these)),
+                f"{max(figure.seconds_past for figure in these):.1f}",
+                str(sum(figure.left for figure in these)),
+                str(sum(figure.misjudged for figure in these)),
+                str(sum(figure.faulty for figure in these)),
             )
         )
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]

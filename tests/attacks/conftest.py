@@ -1,44 +1,38 @@
-"""Lets the attack tests import their neighbours, and prints the figures at the end of the run."""
+"""Lets the attack tests import their neighbours, and sets attacks at the grader."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arena import Arena, Outcome, table
+from arena import Arena, Attack, Outcome, SetAt
+
+from infralens.labs import Lab
 
 collect_ignore_glob = ["corpus/*", "lab/*", "naive.py"]
-FIGURES = pytest.StashKey[list[Outcome]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[FIGURES] = []
-
-
-@pytest.fixture(scope="session")
-def figures(pytestconfig: pytest.Config) -> list[Outcome]:
-    """The outcomes so far, for the table at the end."""
-    return pytestconfig.stash[FIGURES]
 
 
 @pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory, figures: list[Outcome]) -> Iterator[Arena]:
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     made = Arena(tmp_path_factory.mktemp("arena"))
     yield made
     made.close()
-    figures += made.figures
     assert made.deaths == 0, f"the examiner died {made.deaths} times"
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    outcomes = config.stash.get(FIGURES, [])
-    if outcomes:
-        terminalreporter.section("attacks")
-        terminalreporter.write_line(table(outcomes))
+@pytest.fixture
+def set_at(arena: Arena, record_property: Callable[[str, object], None]) -> SetAt:
+    """Set an attack at the grader; its figure goes into the table at the end."""
+
+    def run(attack: Attack, lab: Lab, isolation: str | None) -> Outcome:
+        outcome = arena.run(attack, lab, isolation)
+        record_property("attack", asdict(outcome.figure()))
+        return outcome
+
+    return run

@@ -12,12 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from arena import Arena, isolation_of, pairs, table
+from arena import Arena, Figure, isolation_of, pairs, table
 
 
 def main() -> None:
     wanted = sys.argv[1:]
     started, skipped = time.monotonic(), 0
+    figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="attacks-") as folder:
         arena = Arena(Path(folder))
         try:
@@ -28,13 +29,14 @@ def main() -> None:
                     skipped += 1
                     continue
                 outcome = arena.run(attack, lab)
+                figures.append(outcome.figure())
                 said = "; ".join(outcome.faults()) or "as it should be"
                 print(
                     f"{lab.name} {attack.path.stem} ({outcome.seconds:.1f} s): {said}", flush=True
                 )
         finally:
             arena.close()
-    print(f"\n{table(arena.figures, arena.deaths)}")
+    print(f"\n{table(figures, arena.deaths)}")
     print(
         f"{skipped} need the sandbox and were not tried. {time.monotonic() - started:.0f} seconds."
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from arena import BREAKS, KINDS, Arena, Attack, pairs, read_corpus
+from arena import BREAKS, KINDS, Attack, SetAt, pairs, read_corpus
 
 LEAST_FILES = 60
 PAIRS = pairs()
@@ -29,7 +27,7 @@ def test_there_are_several_attacks_of_every_kind() -> None:
     assert all(kinds.count(kind) >= 3 for kind in KINDS)
 
 
-def test_refused_files_are_refused_in_a_sentence(arena: Arena, tmp_path: Path) -> None:
+def test_refused_files_are_refused_in_a_sentence(set_at: SetAt) -> None:
     """What is no file is refused before anything runs, and earns nothing."""
     for attack, lab in PAIRS:
         if lab.track != "attacks" and attack.name in (
@@ -38,6 +36,6 @@ def test_refused_files_are_refused_in_a_sentence(arena: Arena, tmp_path: Path) -
             "dev_zero",
             "no_file",
         ):
-            outcome = arena.run(attack, lab)
+            outcome = set_at(attack, lab, None)
             assert outcome.refused is not None
             assert outcome.points == 0

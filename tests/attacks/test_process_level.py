@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from arena import Arena, Attack, one_of_each_kind, pairs
+from arena import Attack, SetAt, one_of_each_kind, pairs
 
 from infralens.labs import Lab
 
@@ -13,6 +13,6 @@ PAIRS = [(a, lab) for a, lab in (*pairs(), *one_of_each_kind()) if a.level == "p
 @pytest.mark.parametrize(
     ("attack", "lab"), PAIRS, ids=[f"{lab.id}-{attack.path.stem}" for attack, lab in PAIRS]
 )
-def test_the_grader_survives(attack: Attack, lab: Lab, arena: Arena) -> None:
+def test_the_grader_survives(attack: Attack, lab: Lab, set_at: SetAt) -> None:
     """It gives what the answers deserve, does not crash, keeps its limits, and leaves nothing."""
-    assert arena.run(attack, lab, "process").faults() == []
+    assert set_at(attack, lab, "process").faults() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from arena import Arena, Attack, one_of_each_kind, pairs
+from arena import Attack, SetAt, one_of_each_kind, pairs
 
 from infralens.labs import Lab
 
@@ -14,6 +14,6 @@ PAIRS = [*pairs(), *one_of_each_kind()]
 @pytest.mark.parametrize(
     ("attack", "lab"), PAIRS, ids=[f"{lab.id}-{attack.path.stem}" for attack, lab in PAIRS]
 )
-def test_the_grader_survives(attack: Attack, lab: Lab, arena: Arena) -> None:
+def test_the_grader_survives(attack: Attack, lab: Lab, set_at: SetAt) -> None:
     """It gives what the answers deserve, does not crash, keeps its limits, and leaves nothing."""
-    assert arena.run(attack, lab, "sandbox").faults() == []
+    assert set_at(attack, lab, "sandbox").faults() == []

@@ -160,7 +160,8 @@ def _unprivileged() -> list[str]:
     """
     if not _is_root():
         return []
-    user = str(secrets.choice(next(filter(_exist, NOBODY_ELSE), NOBODY_ELSE[-1])))
+    ids = next((ids for ids in NOBODY_ELSE if _exist(ids)), NOBODY_ELSE[-1])
+    user = str(secrets.choice(ids))
     identity = ["--reuid", user, "--regid", user, "--clear-groups"]
     return [
         "setpriv",
@@ -174,17 +175,12 @@ def _unprivileged() -> list[str]:
 
 
 def _exist(ids: range) -> bool:
-    """Whether all of them can be had here: a user namespace may have only some."""
-    return all(
-        any(first <= id_ < first + count for first, _, count in _id_map())
-        for id_ in (ids[0], ids[-1])
-    )
-
-
-@lru_cache
-def _id_map() -> list[tuple[int, ...]]:
-    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
-    return [tuple(map(int, line.split())) for line in lines]
+    """Whether these ids can be had here: a container may have only some."""
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        first, _, count = map(int, line.split())
+        if first <= ids[0] and ids[-1] < first + count:
+            return True
+    return False
 
 
 def _system() -> list[str]:
