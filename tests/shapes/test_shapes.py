@@ -183,6 +183,21 @@ def test_stripes_are_told_from_even_fills() -> None:
     assert np.mean(np.array(even) >= measuring.STRIPES_FROM) <= 0.02
 
 
+def test_the_judge_names_the_shapes_of_striped_drawings() -> None:
+    drawings = drawing.draw_set(48, seed=6)
+    pictures = [drawing.paint(d, striped=True) for d in drawings]
+    wanted = [d.combination for d in drawings]
+    assert quality.striped_shapes(pictures, wanted) >= 0.95
+    others = [replace(c, shape=drawing.SHAPES[drawing.SHAPES.index(c.shape) - 1]) for c in wanted]
+    assert quality.striped_shapes(pictures, others) <= 0.05
+
+
+def test_no_shape_is_named_where_there_is_none() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3))
+    assert measuring.shape_in_stripes(noise) == measuring.NONE
+    assert measuring.shape_in_stripes(np.full((32, 32, 3), 125)) == measuring.NONE
+
+
 def test_overlap_falls_when_a_shape_moves() -> None:
     here = drawing.Drawing(drawing.Combination("small", "red", "square", "black"), 6.5, 12, 12)
     moved = replace(here, x=16.0)

@@ -21,7 +21,9 @@ from infralens.shapes.drawing import (
     SIZES,
     STRIPE,
     Combination,
+    Drawing,
     coverage,
+    paint,
 )
 
 Array = NDArray[np.float32]
@@ -34,6 +36,9 @@ LEAST_CONTRAST = 30.0
 
 LEAST_FIT = 0.7
 """Templates that overlap less than this are not accepted: the shape is read as "none"."""
+
+LARGEST = 1.15 * SIZES["large"][1]
+"""Radius in pixels above which nothing is a shape."""
 
 STRIPES_FROM = 0.16
 """Swing of the rows' brightness (see `stripes`) from which a fill counts as striped."""
@@ -125,8 +130,7 @@ def stripes(picture: ArrayLike) -> float:
     """
     pixels = np.asarray(picture, dtype=np.float32)
     ground = _border_colour(pixels)
-    distance = np.linalg.norm(pixels - ground, axis=2)
-    inside = distance > max(LEAST_CONTRAST / 2, 0.25 * float(np.quantile(distance, 0.99)))
+    inside = _inside(pixels, ground)
     rows = np.flatnonzero(inside.sum(axis=1) >= 2)
     if len(rows) < 4 * STRIPE:
         return 0.0
@@ -141,6 +145,65 @@ def stripes(picture: ArrayLike) -> float:
     profile = profile - profile.mean()
     wave = np.exp(2j * np.pi * np.arange(len(profile)) / (2 * STRIPE))
     return float(2.0 * abs((profile * wave).mean()))
+
+
+def shape_in_stripes(picture: ArrayLike) -> str:
+    """The shape of a striped fill: the one whose striped drawing leaves the same pixels free.
+
+    Some dark rows are hard to tell from the background, so plain templates do not fit; drawings in
+    the picture's own colours have the same gaps.
+    """
+    pixels = np.asarray(picture, dtype=np.float32)
+    ground = _border_colour(pixels)
+    seen = _inside(pixels, ground)
+    if seen.sum() < LEAST_AREA:
+        return NONE
+    bright = pixels.max(axis=2)
+    light = pixels[seen & (bright >= np.quantile(bright[seen], 0.6))]
+    colour = _nearest(np.asarray(np.median(light, axis=0), np.float32), COLOURS)
+    background = _nearest(ground, BACKGROUNDS)
+    left, right = _ends(seen, axis=0)
+    top, bottom = _ends(seen, axis=1)
+    best, best_fit = NONE, LEAST_FIT
+    for shape in SHAPES:
+        reach, high = _reach(shape)
+        words = Combination("large", colour, shape, background)
+        for scale in (0.93, 1.0, 1.07):
+            radius = scale * (right - left) / (2 * reach)
+            if radius > LARGEST:
+                continue
+            middle = (top + bottom) / 2 - radius * high
+            for y in (middle - 1, middle, middle + 1):
+                drawn = Drawing(words, radius, (left + right) / 2, y)
+                template = np.asarray(paint(drawn, striped=True), dtype=np.float32)
+                wanted = _inside(template, _border_colour(template))
+                fit = float((seen & wanted).sum() / (seen | wanted).sum())
+                if fit > best_fit:
+                    best, best_fit = shape, fit
+    return best
+
+
+def _inside(pixels: Array, ground: Array) -> NDArray[np.bool_]:
+    """Which pixels stand out from the background, (32, 32)."""
+    distance = np.linalg.norm(pixels - ground, axis=2)
+    least = max(LEAST_CONTRAST / 2, 0.25 * float(np.quantile(distance, 0.99)))
+    return np.asarray(distance > least)
+
+
+def _ends(inside: NDArray[np.bool_], axis: int) -> tuple[int, int]:
+    """Between which columns (axis 0) or rows (axis 1) the True pixels lie."""
+    found = np.flatnonzero(inside.any(axis=axis))
+    return int(found[0]), int(found[-1]) + 1
+
+
+@lru_cache(maxsize=len(SHAPES))
+def _reach(shape: str) -> tuple[float, float]:
+    """Half the width of a shape of radius 1, and how far its middle lies below its centre."""
+    radius, middle = 12.0, PICTURE / 2
+    alpha = coverage(shape, radius, middle, middle) > 0.25
+    left, right = _ends(alpha, axis=0)
+    top, bottom = _ends(alpha, axis=1)
+    return (right - left) / (2 * radius), ((top + bottom) / 2 - middle) / radius
 
 
 def _border_colour(pixels: Array) -> Array:

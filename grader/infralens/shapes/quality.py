@@ -172,8 +172,15 @@ def styled(pipe: Any, lora: Path, seed: int = 4000) -> dict[str, float]:
         )
         found[f"swing at {strength:g}"] = float(np.mean(swings))
         found[f"background at {strength:g}"] = shares(pictures, wanted)["background"]
+    found["shape at 1"] = striped_shapes(pictures, wanted)
     pipe.unload_lora_weights()
     return found
+
+
+def striped_shapes(pictures: Sequence[Image.Image], wanted: Sequence[Combination]) -> float:
+    """Share of striped pictures that show the shape asked for."""
+    seen = [measuring.shape_in_stripes(np.asarray(p)) for p in pictures]
+    return sum(s == w.shape for s, w in zip(seen, wanted, strict=True)) / len(seen)
 
 
 def reconstruction(pipe: Any, count: int = 300, seed: int = 6000) -> dict[str, float]:
@@ -195,6 +202,13 @@ def judge(count: int = 600, seed: int = 5000) -> float:
     """Share of real drawings that the judge reads without a mistake."""
     drawings = drawing.draw_set(count, seed, drawing.combinations())
     return shares([drawing.paint(d) for d in drawings], [d.combination for d in drawings])["all"]
+
+
+def judge_of_stripes(count: int = 300, seed: int = 5000) -> float:
+    """Share of real striped drawings whose shape the judge names."""
+    drawings = drawing.draw_set(count, seed, drawing.combinations())
+    pictures = [drawing.paint(d, striped=True) for d in drawings]
+    return striped_shapes(pictures, [d.combination for d in drawings])
 
 
 def seconds_for_four(pipe: Any) -> float:
@@ -251,9 +265,12 @@ def measure(pipeline: Path, controlnet: Path, lora: Path, device: str = "cpu") -
             what = f"LoRA: mean swing of the rows at strength {strength}"
             rows.append(Row(what, values[f"swing at {strength}"], "rising"))
         rows.append(Row("LoRA: background right at strength 1", values["background at 1"]))
+        rows.append(Row("LoRA: shape right at strength 1", values["shape at 1"]))
 
     def add_rest() -> None:
         rows.append(at_least("judge: real drawings read right", judge(), 99))
+        stripes = judge_of_stripes()
+        rows.append(at_least("judge: shapes of real striped drawings named", stripes, 97))
         back = reconstruction(pipe)
         rows.append(Row("autoencoder alone: everything right", back["all"]))
         rows.append(Row("autoencoder alone: mean error of a pixel", back["error"]))
