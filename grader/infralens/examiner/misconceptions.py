@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,17 @@ MARK = "__misconception__"
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer to a todo. `replaces` is the learner's name that it stands in for."""
+    """A wrong answer to a todo. `replaces` is the learner's name that it stands in for.
+
+    `beside` are right answers under other names, where the todo's checks call those as well.
+    """
 
     todo: str
     name: str
     replaces: str
     reads: str
     answer: Callable[..., Any]
+    beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
     def explanation(self) -> str:
@@ -31,11 +35,24 @@ class Misconception:
         return inspect.cleandoc(self.answer.__doc__ or "").replace("\n", " ")
 
 
-def misconception(todo: str, name: str, *, replaces: str, reads: str) -> Callable[[Wrong], Wrong]:
-    """Declare a function or class as a misconception; its docstring is what the learner is told."""
+def misconception(
+    todo: str,
+    name: str,
+    *,
+    replaces: str,
+    reads: str,
+    beside: Mapping[str, Callable[..., Any]] | None = None,
+) -> Callable[[Wrong], Wrong]:
+    """Declare a function or class as a misconception; its docstring is what the learner is told.
+
+    A check that calls several of the learner's names needs them all to be run again: `beside` holds
+    right twins of the others.
+    """
 
     def declare(answer: Wrong) -> Wrong:
-        setattr(answer, MARK, Misconception(todo, name, replaces, reads, answer))
+        setattr(
+            answer, MARK, Misconception(todo, name, replaces, reads, answer, dict(beside or {}))
+        )
         return answer
 
     return declare

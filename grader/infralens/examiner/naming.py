@@ -44,7 +44,8 @@ def name_the_misconception(
     for misconception in misconceptions_of(suite):
         if misconception.todo != todo_id:
             continue
-        stand_in = RehearsedCandidate({misconception.replaces: misconception.answer})
+        names = {**misconception.beside, misconception.replaces: misconception.answer}
+        stand_in = RehearsedCandidate(names)
         answer = _replay(functools.partial(check, stand_in), stop_at)
         if answer is not _NOTHING and same_answer(answer, wrong, tolerance):
             return misconception

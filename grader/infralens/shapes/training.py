@@ -68,7 +68,7 @@ class Plan:
 
 PLAN = Plan(
     vae=Schedule(steps=3_600, batch=32, rate=2e-3, warmup=50),
-    unet=Schedule(steps=6_500, batch=64, rate=1e-3, warmup=150, ema=0.995),
+    unet=Schedule(steps=5_000, batch=64, rate=1e-3, warmup=150, ema=0.995),
     controlnet=Schedule(steps=1_500, batch=64, rate=1.2e-3, warmup=50, ema=0.98),
     lora=Schedule(steps=2_900, batch=48, rate=4e-3, warmup=30, ema=0.98),
 )
