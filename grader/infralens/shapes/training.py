@@ -23,7 +23,6 @@ from diffusers import (
     StableDiffusionPipeline,
     UNet2DConditionModel,
 )
-from diffusers.utils import convert_state_dict_to_diffusers
 from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 from torch import Tensor, nn
@@ -325,7 +324,9 @@ def train_lora(shop: Workshop, pipe: StableDiffusionPipeline) -> tuple[dict[str,
 
     trained = [p for p in unet.parameters() if p.requires_grad]
     outcome = fit("lora", shop.work / "lora.pt", unet, schedule, loss_of, trained=trained)
-    return convert_state_dict_to_diffusers(get_peft_model_state_dict(unet)), outcome
+    # peft's keys as they are: converted ones would mix two spellings, and of such a file
+    # load_lora_weights reads one.
+    return get_peft_model_state_dict(unet), outcome
 
 
 def assemble(
