@@ -1,0 +1,643 @@
+"""Lab 09: the learner's residuals against ControlNets, UNets and their pipeline."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import (
+    ControlNetModel,
+    DDIMScheduler,
+    HeunDiscreteScheduler,
+    MultiControlNetModel,
+)
+from diffusers.image_processor import VaeImageProcessor
+from torch import Tensor
+
+from infralens.examiner import (
+    Draw,
+    assert_agrees,
+    assert_calls,
+    assert_equals,
+    assert_matches,
+    assert_property,
+    assert_raises,
+    comparable,
+    fetch,
+    keep,
+    library_function,
+    recorded,
+    todo,
+    unpack,
+)
+from infralens.suites.diffusers.lab_09_controlnet_conditioning_reading import nets
+
+CONTROLNET_CALL = (
+    "sample",
+    "timestep",
+    "encoder_hidden_states",
+    "controlnet_cond",
+    "conditioning_scale",
+)
+UNET_CALL = ("sample", "timestep", "encoder_hidden_states")
+
+
+def draw_scale(draw: Draw, size: str) -> float:
+    """A conditioning scale below or above 1, and near neither 1 nor 0."""
+    return draw.uniform(0.3, 0.7) if size == "small" else draw.uniform(1.4, 2.2)
+
+
+def nth(tensors: Callable[[], Sequence[Tensor]], number: int) -> Callable[[], Tensor]:
+    """One of the tensors, when it is asked for."""
+    return lambda: tensors()[number]
+
+
+def assert_residuals(
+    answer: Any, *, library: Callable[[], Sequence[Tensor]], truth: Callable[[], Sequence[Tensor]]
+) -> None:
+    """A pair (down residuals, mid residual) that matches; both references end with the mid one."""
+    down, mid = unpack(answer, "down residuals", "mid residual")
+    count = len(down) if isinstance(down, list | tuple) else 0
+    assert_equals(count, library=lambda: len(library()) - 1, what="the number of down residuals")
+    for number, residual in enumerate([*down, mid]):
+        assert_matches(
+            residual,
+            library=nth(library, number),
+            truth=nth(truth, number),
+            what="the mid residual" if number == count else f"down residual {number}",
+        )
+
+
+# 9.1
+
+
+def draw_pictures(draw: Draw, *shape: int) -> Any:
+    """Random pixels, none of them white: so the largest one is no substitute for 255."""
+    return draw.tensor(*shape, low=3, high=240).cpu().to(torch.uint8).numpy()
+
+
+def prepared(pictures: Any, batch: int, guidance: bool) -> Any:
+    """StableDiffusionControlNetPipeline.prepare_image, given PIL images."""
+    processor = VaeImageProcessor(vae_scale_factor=1, do_convert_rgb=True, do_normalize=False)
+    prepare_image = library_function(
+        "pipelines/controlnet/pipeline_controlnet.py",
+        "StableDiffusionControlNetPipeline.prepare_image",
+    )
+    count, height, width, _ = pictures.shape
+    return prepare_image(
+        SimpleNamespace(control_image_processor=processor),
+        processor.numpy_to_pil(pictures / 255),
+        width,
+        height,
+        batch_size=batch,
+        num_images_per_prompt=batch // count,
+        device="cpu",
+        dtype=torch.float32,
+        do_classifier_free_guidance=guidance,
+    )
+
+
+def pixels_of(pictures: Any, batch: int, guidance: bool) -> Tensor:
+    """The pixels in float64, row by row."""
+    share = batch // len(pictures)
+    rows = [pictures[row // share] for row in range(batch)] * (2 if guidance else 1)
+    return torch.from_numpy(np.stack(rows).transpose(0, 3, 1, 2)).double() / 255
+
+
+@todo("9.1")
+@pytest.mark.parametrize("guidance", [False, True], ids=["plain", "guidance"])
+@pytest.mark.parametrize("kind", ["one picture", "one in a batch", "several", "one for each"])
+def test_pictures_become_the_images_a_controlnet_is_given(
+    candidate: Any, draw: Draw, kind: str, guidance: bool
+) -> None:
+    """control_image is prepare_image: channels first, in [0, 1], a row for each latent."""
+    height, width = draw.sample([6, 7, 9, 11], 2)
+    count, share = (draw.integer(2, 3), draw.integer(2, 3)) if kind == "several" else (1, 3)
+    if kind == "one for each":
+        count, share = draw.integer(2, 4), 1
+    shape = (height, width, 3) if kind == "one picture" else (count, height, width, 3)
+    pictures, batch = draw_pictures(draw, *shape), count * share
+    stack = pictures.reshape(-1, height, width, 3)
+    assert_matches(
+        candidate.control_image(pictures, batch, guidance),
+        library=lambda: prepared(stack, batch, guidance),
+        truth=lambda: pixels_of(stack, batch, guidance),
+        what=f"the control image of {count} pictures for {batch} latents",
+    )
+
+
+@todo("9.1")
+def test_a_batch_that_cannot_be_shared_is_refused(candidate: Any, draw: Draw) -> None:
+    """The number of latents is a multiple of the number of pictures."""
+    count = draw.integer(3, 4)
+    batch = count * draw.integer(1, 2) + draw.integer(1, count - 1)
+    pictures = draw_pictures(draw, count, 4, 6, 3)
+    assert_raises(
+        lambda: candidate.control_image(pictures, batch, False),
+        "ValueError",
+        what=f"{count} pictures for {batch} latents",
+    )
+
+
+# 9.2
+
+
+def draw_zero_convs(draw: Draw, controlnet: Any) -> list[tuple[Tensor, Tensor]]:
+    """New weights for the zero convolutions of this ControlNet, which gets them too."""
+    pairs = []
+    for conv in nets.zero_convs(controlnet):
+        channels = conv.weight.shape[0]
+        weight = draw.latents(channels, channels, 1, 1) / channels**0.5
+        bias = draw.latents(channels)
+        conv.load_state_dict({"weight": weight, "bias": bias})
+        pairs.append((weight, bias))
+    return pairs
+
+
+def behind(feature: Tensor, pair: tuple[Tensor, Tensor], scale: float) -> Tensor:
+    """A feature behind its zero convolution, in float64."""
+    weight, bias = (numbers.double() for numbers in pair)
+    mixed = torch.einsum("oi,bihw->bohw", weight[:, :, 0, 0], feature.double())
+    return scale * (mixed + bias[:, None, None])
+
+
+def assert_behind_zero_convs(
+    candidate: Any,
+    controlnet: Any,
+    inputs: nets.Inputs,
+    pairs: list[tuple[Tensor, Tensor]],
+    scale: float,
+) -> None:
+    """zero_conv_residuals gives what ControlNetModel makes of its own features."""
+    features = nets.features_of(controlnet, inputs)
+    answer = candidate.zero_conv_residuals(features, pairs, scale)
+
+    @functools.cache
+    def library() -> list[Tensor]:
+        down, mid = nets.asked(controlnet, inputs, scale)
+        return [*down, mid]
+
+    assert_residuals(
+        answer,
+        library=library,
+        truth=lambda: [
+            behind(feature, pair, scale) for feature, pair in zip(features, pairs, strict=True)
+        ],
+    )
+
+
+def weights_of(controlnet: Any) -> list[tuple[Tensor, Tensor]]:
+    """The weights of its zero convolutions, as they are."""
+    convs = nets.zero_convs(controlnet)
+    return [(conv.weight.detach().clone(), conv.bias.detach().clone()) for conv in convs]
+
+
+@todo("9.2")
+@pytest.mark.parametrize("case", ["small scale", "batch is width", "trained network"])
+def test_features_leave_through_zero_convolutions(
+    candidate: Any, draw: Draw, device: str, case: str
+) -> None:
+    """Every feature of a ControlNetModel goes through its own 1×1 convolution and is scaled."""
+    scale = draw_scale(draw, "small" if case == "small scale" else "large")
+    pair = nets.Pair(nets.tiny_unet(device), nets.fresh_controlnet(device))
+    if case == "trained network":
+        pair = nets.pair("shipped", device)
+        weights = weights_of(pair.controlnet)
+    else:
+        weights = draw_zero_convs(draw, pair.controlnet)
+    batch, width = (4, 4) if case == "batch is width" else (draw.integer(2, 3), 10)
+    inputs = nets.draw_inputs(draw, pair, batch, 6, width)
+    assert_behind_zero_convs(candidate, pair.controlnet, inputs, weights, scale)
+
+
+@todo("9.2", guards="the zero in zero convolution")
+def test_a_fresh_controlnet_changes_nothing(candidate: Any, draw: Draw, device: str) -> None:
+    """As ControlNetModel.from_unet makes them, the zero convolutions give zeros."""
+    controlnet = nets.new_controlnet(device)
+    inputs = nets.draw_inputs(draw, nets.Pair(nets.tiny_unet(device), controlnet), 2, 6, 10)
+    scale = draw_scale(draw, "large")
+    assert_behind_zero_convs(candidate, controlnet, inputs, weights_of(controlnet), scale)
+
+
+# 9.3
+
+
+class Passage:
+    """A UNet between its two ways, with residuals drawn for it."""
+
+    def __init__(self, draw: Draw, device: str, networks: str = "tiny") -> None:
+        pair = nets.pair(networks, device)
+        self.unet, self.inputs = pair.unet, nets.draw_inputs(draw, pair, 2, 4, 6)
+        self.way = nets.way_through(self.unet, self.inputs, None, None)
+        self.mid_block = recorded(self.way.mid_block, "mid_block")
+        self.down = [draw.latents(*skip.shape) for skip in self.way.skips]
+        self.mid = draw.latents(*self.way.up.shape)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.way.skips, self.way.hidden, self.mid_block, self.down, self.mid
+
+    @functools.cached_property
+    def library(self) -> nets.Way:
+        """UNet2DConditionModel with these residuals."""
+        return nets.way_through(self.unet, self.inputs, self.down, self.mid)
+
+    def truth(self) -> list[Tensor]:
+        middle = self.way.mid_block(self.way.hidden)
+        pairs = zip([*self.way.skips, middle], [*self.down, self.mid], strict=True)
+        return [plain.double() + residual.double() for plain, residual in pairs]
+
+    def assert_passed(self, answer: Any) -> None:
+        assert_residuals(
+            answer,
+            library=lambda: [*self.library.taken, self.library.up],
+            truth=self.truth,
+        )
+
+
+@todo("9.3")
+@pytest.mark.parametrize("networks", ["tiny", "shipped"])
+def test_skips_and_middle_get_their_residuals(
+    candidate: Any, draw: Draw, device: str, networks: str
+) -> None:
+    """The way up of UNet2DConditionModel starts from these skips and this tensor."""
+    passage = Passage(draw, device, networks)
+    passage.assert_passed(candidate.add_residuals(*passage.arguments))
+
+
+@todo("9.3")
+def test_the_middle_block_is_asked_once(candidate: Any, draw: Draw, device: str) -> None:
+    """The middle block sees what it sees in UNet2DConditionModel, where nothing is added before."""
+    passage = Passage(draw, device)
+    candidate.add_residuals(*passage.arguments)
+    assert_calls(
+        passage.mid_block.calls,
+        library=lambda: [(passage.library.hidden,)],
+        names=("hidden",),
+        of="mid_block",
+    )
+
+
+@todo("9.3")
+def test_the_arguments_are_left_as_they_are(candidate: Any, draw: Draw, device: str) -> None:
+    """Nothing is changed in place: lists and tensors are afterwards what they were before."""
+    passage = Passage(draw, device)
+    skips, hidden, mid_block, down, mid = passage.arguments
+    kept = [keep(candidate, value) for value in (skips, down, hidden, mid)]
+    candidate.add_residuals(kept[0], kept[2], mid_block, kept[1], kept[3])
+    lists = [fetch(kept[0]), fetch(kept[1]), [fetch(kept[2]), fetch(kept[3])]]
+    names = ("the skips", "the down residuals", "hidden and the mid residual")
+    for name, after, before in zip(names, lists, (skips, down, [hidden, mid]), strict=True):
+        assert_equals(len(after), value=len(before), what=f"the length of {name} afterwards")
+        for number, tensor in enumerate(before):
+            assert_equals(after[number], value=tensor, what=f"number {number} of {name} afterwards")
+
+
+@todo("9.3")
+@pytest.mark.parametrize("kind", ["one missing", "one too many", "no mid", "no down", "empty"])
+def test_residuals_that_do_not_fit_are_refused(candidate: Any, draw: Draw, kind: str) -> None:
+    """One residual for each skip and one for the middle: UNet2DConditionModel does not look."""
+    sides = [(6, 10), (6, 10), (3, 5)]
+    skips, down = ([draw.latents(2, 4, *side) for side in sides] for _ in range(2))
+    hidden, mid = draw.latents(2, 4, 3, 5), draw.latents(2, 4, 3, 5)
+    mid_block = recorded(torch.tanh, "mid_block")
+    given = {
+        "one missing": (down[:-1], mid),
+        "one too many": ([*down, down[-1]], mid),
+        "no mid": (down, None),
+        "no down": (None, mid),
+        "empty": ([], mid),
+    }[kind]
+    assert_raises(
+        lambda: candidate.add_residuals(skips, hidden, mid_block, *given),
+        "ValueError",
+        what=f"residuals with {kind}",
+    )
+
+
+@todo("9.3")
+def test_without_residuals_it_is_the_plain_unet(candidate: Any, draw: Draw, device: str) -> None:
+    """Both residuals None: the skips, and what the middle block says."""
+    passage = Passage(draw, device)
+    answer = candidate.add_residuals(*passage.arguments[:3], None, None)
+    plain = nets.way_through(passage.unet, passage.inputs, None, None)
+    assert_residuals(
+        answer,
+        library=lambda: [*plain.taken, plain.up],
+        truth=lambda: [tensor.double() for tensor in (*plain.skips, plain.mid_block(plain.hidden))],
+    )
+
+
+# 9.4
+
+
+def assert_keeps(
+    candidate: Any, scheduler: Any, steps: int, windows: Sequence[tuple[float, float]]
+) -> None:
+    """controlnet_keep gives the scales that the pipeline tells its ControlNet, out of 1."""
+    scheduler.set_timesteps(steps)
+    n = len(scheduler.timesteps)
+    answers = [candidate.controlnet_keep(n, start, end) for start, end in windows]
+    for answer, (start, end) in zip(answers, windows, strict=True):
+        listed = isinstance(answer, list | tuple)
+        assert_equals(
+            [comparable(keeps) for keeps in answer] if listed else answer,
+            library=functools.partial(nets.scales_of_a_run, scheduler, steps, start, end),
+            what=f"{n} turns, start {start}, end {end}",
+        )
+
+
+def draw_window(draw: Draw, n: int) -> tuple[float, float]:
+    """Start early in a turn of the first half of the run, end late in a turn of the second.
+
+    Rounding then moves both, cutting to whole turns moves the start; and the start is late enough
+    in the run for n − 1 in place of n to move it too.
+    """
+    first, last = draw.integer(math.ceil(0.3 * n), n // 2 - 1), draw.integer(n // 2 + 2, n - 1)
+    start, end = first + draw.uniform(0.1, 0.25), last + draw.uniform(0.55, 0.85)
+    return round(start / n, 4), round(end / n, 4)
+
+
+@todo("9.4")
+@pytest.mark.parametrize("kind", ["DDIM", "Heun"])
+def test_a_turn_counts_when_it_lies_whole_in_the_window(
+    candidate: Any, draw: Draw, kind: str
+) -> None:
+    """The zeros and ones are the conditioning scales of StableDiffusionControlNetPipeline."""
+    scheduler, steps = DDIMScheduler(clip_sample=False), draw.integer(12, 24)
+    if kind == "Heun":  # two turns a step, but one in the last
+        scheduler, steps = HeunDiscreteScheduler(), draw.integer(7, 12)
+    scheduler.set_timesteps(steps)
+    n = len(scheduler.timesteps)
+    assert_keeps(candidate, scheduler, steps, [draw_window(draw, n), draw_window(draw, n)])
+
+
+@todo("9.4")
+def test_a_turn_that_begins_or_ends_with_the_window_counts(candidate: Any, draw: Draw) -> None:
+    """A turn that begins at start, or ends at end, counts in StableDiffusionControlNetPipeline."""
+    steps = draw.choice([8, 16])  # the shares of such a run are exact
+    firsts = draw.sample(range(1, steps - 2), 3)
+    windows = [(k / steps, draw.integer(k + 2, steps - 1) / steps) for k in firsts]
+    scheduler = DDIMScheduler(clip_sample=False)
+    assert_keeps(candidate, scheduler, steps, [*windows, (0.0, 1.0)])
+
+
+# 9.5
+
+
+def scales_of(n: int) -> Tensor:
+    """The scales of ControlNetModel with n down residuals, all of them 1 before they are scaled."""
+    controlnet = ControlNetModel(
+        down_block_types=("DownBlock2D",),
+        mid_block_type="UNetMidBlock2D",
+        block_out_channels=(8,),
+        layers_per_block=n - 1,
+        norm_num_groups=4,
+        conditioning_embedding_out_channels=(4,),
+    ).eval()
+    for conv in nets.zero_convs(controlnet):
+        torch.nn.init.ones_(conv.bias)
+    inputs = nets.Inputs(
+        torch.zeros(1, nets.LATENT_CHANNELS, 2, 2),
+        torch.tensor(5),
+        torch.zeros(1, 2, 8),
+        torch.zeros(1, 3, 2, 2),
+    )
+    down, mid = nets.asked(controlnet, inputs, guess=True)
+    return torch.stack([residual.flatten()[0] for residual in (*down, mid)])
+
+
+def evenly_risen(n: int) -> Tensor:
+    """From 0.1 to 1 in n equal ratios, in float64."""
+    return 10 ** (torch.arange(n + 1).double() / n - 1)
+
+
+@todo("9.5")
+def test_scales_rise_from_a_tenth_to_one(candidate: Any, draw: Draw) -> None:
+    """guess_mode_scales are those of ControlNetModel, the middle block's among them."""
+    numbers = draw.sample(range(3, 13), 3)
+    answers = [candidate.guess_mode_scales(n) for n in numbers]
+    for n, answer in zip(numbers, answers, strict=True):
+        assert_matches(
+            answer,
+            library=functools.partial(scales_of, n),
+            truth=functools.partial(evenly_risen, n),
+            what=f"the scales of {n} down residuals and a mid residual",
+        )
+
+
+class Turn:
+    """One turn of the pipeline's loop with guidance, and what the learner is given of it."""
+
+    def __init__(self, draw: Draw, device: str, guess: bool, networks: str = "tiny") -> None:
+        self.nets = nets.pair(networks, device)
+        self.guess, self.scale = guess, draw_scale(draw, "small" if guess else "large")
+        height, width = (4, 8) if networks == "tiny" else (4, 6)
+        self.inputs = nets.draw_inputs(draw, self.nets, draw.integer(2, 3), height, width)
+        self.negatives = draw.latents(*self.inputs.embeds.shape)
+
+    @property
+    def conditional_residuals(self) -> list[Tensor]:
+        """The ControlNet's answer to the conditional half, as guess mode asks for it."""
+        down, mid = nets.asked(self.nets.controlnet, self.inputs, self.scale, guess=True)
+        return [*down, mid]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """latents, t, embeds, image, scale and guess_mode of 9.7."""
+        x, t, prompts, image = self.inputs
+        latents, embeds = torch.cat([x, x]), torch.cat([self.negatives, prompts])
+        shown = image if self.guess else torch.cat([image, image])
+        return latents, t, embeds, shown, self.scale, self.guess
+
+    @functools.cached_property
+    def library(self) -> nets.Run:
+        """StableDiffusionControlNetPipeline's only turn, with DDIM, which scales nothing."""
+        return nets.run_of(
+            self.nets,
+            nets.one_turn(self.inputs.t),
+            prompts=self.inputs.embeds,
+            negatives=self.negatives,
+            latents=self.inputs.latents,
+            image=self.inputs.image,
+            num_inference_steps=1,
+            controlnet_conditioning_scale=self.scale,
+            guess_mode=self.guess,
+        )
+
+    @property
+    def residuals(self) -> list[Tensor]:
+        """What the pipeline gave its UNet, the mid residual last."""
+        *_, down, mid = self.library.unet_calls[0]
+        return [*down, mid]
+
+
+@todo("9.5")
+def test_the_unconditional_half_gets_zeros(candidate: Any, draw: Draw, device: str) -> None:
+    """The residuals are those that StableDiffusionControlNetPipeline gives its UNet."""
+    turn = Turn(draw, device, guess=True)
+    given = turn.conditional_residuals
+    answer = candidate.guess_mode_residuals(given)
+    both = unpack(answer, *(f"residual {number}" for number in range(len(given))))
+    for number, residual in enumerate(both):
+        assert_matches(
+            residual,
+            library=nth(lambda: turn.residuals, number),
+            truth=nth(lambda: [torch.cat([0 * half, half]).double() for half in given], number),
+            what=f"residual {number} for both halves",
+        )
+
+
+# 9.6
+
+
+def draw_scales(draw: Draw, count: int) -> list[float]:
+    """As many scales, each far from the others, from 0 and from 1."""
+    ranges = draw.sample([(0.2, 0.4), (0.6, 0.8), (1.4, 1.8), (2.3, 2.7)], count)
+    return [draw.uniform(low, high) for low, high in ranges]
+
+
+@todo("9.6")
+@pytest.mark.parametrize("count", [2, 3, 1])
+def test_residuals_of_several_controlnets_add_up(
+    candidate: Any, draw: Draw, device: str, count: int
+) -> None:
+    """Down and mid residuals are MultiControlNetModel's, each ControlNet at its own scale."""
+    networks = [nets.tiny_controlnet(number, device) for number in range(count)]
+    shared = nets.draw_inputs(draw, nets.pair("tiny", device), 2, 6, 10)
+    images = [draw.tensor(*shared.image.shape) for _ in networks]
+    sets = [
+        nets.asked(network, shared._replace(image=image))
+        for network, image in zip(networks, images, strict=True)
+    ]
+    scales = draw_scales(draw, count)
+    answer = candidate.multi_control(sets, scales)
+
+    @functools.cache
+    def library() -> list[Tensor]:
+        together = shared._replace(image=images)  # type: ignore[arg-type]  # a list of them
+        down, mid = nets.asked(MultiControlNetModel(networks), together, scales)
+        return [*down, mid]
+
+    def truth() -> list[Tensor]:
+        scaled = [
+            [scale * residual.double() for residual in (*down, mid)]
+            for (down, mid), scale in zip(sets, scales, strict=True)
+        ]
+        return [sum(column[1:], column[0]) for column in zip(*scaled, strict=True)]
+
+    assert_residuals(answer, library=library, truth=truth)
+
+
+@todo("9.6")
+@pytest.mark.parametrize("kind", ["too few", "too many"])
+def test_every_controlnet_has_a_scale(candidate: Any, draw: Draw, kind: str) -> None:
+    """As many scales as ControlNets: MultiControlNetModel passes the others over in silence."""
+    count = draw.integer(2, 3)
+    sets = [([draw.latents(2, 3, 4, 6)], draw.latents(2, 3, 2, 3)) for _ in range(count)]
+    scales = draw_scales(draw, count + (1 if kind == "too many" else -1))
+    assert_raises(
+        lambda: candidate.multi_control(sets, scales),
+        "ValueError",
+        what=f"{len(scales)} scales for {count} ControlNets",
+    )
+
+
+# 9.7
+
+
+def assert_controlnet_asked(controlnet: nets.Lent, turn: Turn) -> None:
+    """The ControlNet was asked what the pipeline asks it."""
+    assert_calls(
+        controlnet.calls,
+        library=lambda: turn.library.controlnet_calls,
+        names=CONTROLNET_CALL,
+        of="the controlnet",
+    )
+    assert_equals(
+        [call[-1] for call in controlnet.calls],
+        library=lambda: [call[-1] for call in turn.library.controlnet_calls],
+        what="`guess_mode` in the calls of the controlnet",
+    )
+
+
+def assert_unet_asked(unet: nets.Lent, turn: Turn) -> None:
+    """The UNet was asked what the pipeline asks it, with the same residuals."""
+    assert_calls(
+        unet.calls, library=lambda: turn.library.unet_calls, names=UNET_CALL, of="the unet"
+    )
+    *_, down, mid = unet.calls[0]
+    count = len(down) if isinstance(down, list | tuple) else 0
+    assert_equals(
+        count,
+        library=lambda: len(turn.residuals) - 1,
+        what="the number of down residuals given to the unet",
+    )
+    for number, residual in enumerate([*(down or []), mid]):
+        name = "mid residual" if number == count else f"down residual {number}"
+        assert_agrees(
+            residual,
+            library=nth(lambda: turn.residuals, number),
+            what=f"the {name} given to the unet",
+        )
+
+
+GUESS = pytest.mark.parametrize("guess", [False, True], ids=["both halves", "guess mode"])
+TURNS = pytest.mark.parametrize(
+    ("guess", "networks"),
+    [(False, "tiny"), (True, "tiny"), (True, "shipped")],
+    ids=["both halves", "guess mode", "guess mode of trained networks"],
+)
+
+
+def lent(turn: Turn) -> tuple[nets.Lent, nets.Lent]:
+    """The UNet and the ControlNet of this turn, to be asked by the learner's code."""
+    return nets.lent_unet(turn.nets.unet), nets.lent_controlnet(turn.nets.controlnet)
+
+
+@todo("9.7")
+@TURNS
+def test_the_controlnet_is_asked_once(
+    candidate: Any, draw: Draw, device: str, guess: bool, networks: str
+) -> None:
+    """The ControlNet gets what StableDiffusionControlNetPipeline's gets, in one call."""
+    turn = Turn(draw, device, guess, networks)
+    unet, controlnet = lent(turn)
+    candidate.controlled_prediction(unet, controlnet, *turn.arguments)
+    assert_controlnet_asked(controlnet, turn)
+
+
+@todo("9.7")
+@TURNS
+def test_the_unet_still_makes_the_prediction(
+    candidate: Any, draw: Draw, device: str, guess: bool, networks: str
+) -> None:
+    """The UNet gets what the pipeline's gets, residuals as well, and its answer is the result."""
+    turn = Turn(draw, device, guess, networks)
+    unet, controlnet = lent(turn)
+    answer = candidate.controlled_prediction(unet, controlnet, *turn.arguments)
+    assert_unet_asked(unet, turn)
+    assert_agrees(answer, library=lambda: turn.library.answers[0], what="the prediction")
+
+
+@todo("9.7", guards="scale 0 as a UNet without control")
+@GUESS
+def test_at_scale_zero_the_image_has_no_say(
+    candidate: Any, draw: Draw, device: str, guess: bool
+) -> None:
+    """With a conditioning scale of 0 the prediction is the UNet's without a ControlNet."""
+    turn = Turn(draw, device, guess)
+    turn.scale = 0.0
+    unet, controlnet = lent(turn)
+    answer = candidate.controlled_prediction(unet, controlnet, *turn.arguments)
+    assert_property(
+        answer,
+        equals=lambda: unet.answer(*turn.arguments[:3]),
+        what="the prediction at conditioning scale 0",
+    )
