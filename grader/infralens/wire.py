@@ -268,7 +268,7 @@ class _Packer:
     def _image(self, value: np.ndarray[Any, Any]) -> Any:
         array = np.asarray(value)
         if array.dtype != np.uint8:
-            raise CannotCrossError(f"a numpy array of {array.dtype}; give a torch tensor")
+            raise CannotCrossError(f"a numpy array of {array.dtype} instead of a torch tensor")
         if array.nbytes > MAX_BODY:
             raise CannotCrossError(f"an array of shape {array.shape}, over {MAX_BODY >> 20} MiB")
         return {"t": "image", "i": self._store(torch.from_numpy(np.array(array, order="C")))}

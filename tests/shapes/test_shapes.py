@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from peft.tuners.lora import LoraLayer
+from safetensors.torch import load_file
 from torch import nn
 
 from infralens import shapes
@@ -289,8 +291,8 @@ def swings() -> dict[float, Any]:
 
     def draw() -> Any:
         texts = [c.caption for c in wanted]
-        pictures = sampling.sample(styled, texts, list(range(12)), Request())
-        return np.array([measuring.stripes(np.asarray(p)) for p in pictures])
+        request = Request(guidance_scale=quality.STYLE_GUIDANCE)
+        return np.array(quality.swings(sampling.sample(styled, texts, list(range(12)), request)))
 
     found = {-1.0: draw()}
     styled.load_lora_weights(shapes.LORA_FOLDER, adapter_name=quality.ADAPTER)
@@ -298,6 +300,17 @@ def swings() -> dict[float, Any]:
         styled.set_adapters([quality.ADAPTER], [strength])
         found[strength] = draw()
     return found
+
+
+def test_every_layer_of_the_adapters_file_is_loaded() -> None:
+    """Of a file that mixes two spellings of keys, load_lora_weights reads one."""
+    file = load_file(shapes.LORA_FOLDER / "pytorch_lora_weights.safetensors")
+    layers = {key.removeprefix("unet.").rpartition(".lora_")[0] for key in file}
+    styled = sampling.load_pipeline(shapes.FOLDER)
+    styled.load_lora_weights(shapes.LORA_FOLDER, adapter_name=quality.ADAPTER)
+    loaded = {n for n, layer in styled.unet.named_modules() if isinstance(layer, LoraLayer)}
+    assert loaded == layers
+    assert len(file) == 2 * len(layers)
 
 
 def test_lora_at_strength_zero_changes_nothing(swings: dict[float, Any]) -> None:

@@ -739,6 +739,45 @@ def test_a_misconception_that_returns_no_tuple_is_named(workshop: Any) -> None:
     assert other.todos[0].checks[0].misconception is None
 
 
+def test_a_misconception_is_named_where_a_check_calls_other_names_too(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_twice(candidate, draw):
+        x = draw.latents(3)
+        box = candidate.wrapped(x)
+        answer = candidate.doubled(box).inside()
+        assert_matches(answer, library=lambda: 2 * x, truth=lambda: 2 * x.double())
+    """
+    wrong = """
+    class Box:
+        def __init__(self, x):
+            self.x = x
+        def inside(self):
+            return self.x
+    @misconception("90.1", "alone", replaces="doubled", reads="handbook/probe.md#more")
+    def tripled_alone(box):
+        \"\"\"Never named: the check calls wrapped, which is not there.\"\"\"
+        return Box(3 * box.x)
+    more = "handbook/probe.md#more"
+    @misconception("90.1", "tripled", replaces="doubled", reads=more, beside={"wrapped": Box})
+    def tripled(box):
+        \"\"\"You tripled it.\"\"\"
+        return Box(3 * box.x)
+    """
+    lab = workshop.lab(suite, misconceptions=wrong)
+    text = """
+class Wrapped:
+    def __init__(self, content): self.content = content
+    def inside(self): return self.content
+def wrapped(x): return Wrapped(x)
+def doubled(box): return Wrapped(box.content * FACTOR)
+"""
+    assert workshop.grade(lab, "FACTOR = 2\n" + text).passed
+    check = checks_of(workshop.grade(lab, "FACTOR = 3\n" + text))["test_twice"]
+    assert check.misconception == "tripled"
+    assert checks_of(workshop.grade(lab, "FACTOR = 4\n" + text))["test_twice"].misconception is None
+
+
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:
     suite = """
     @todo("90.1")

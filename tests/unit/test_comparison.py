@@ -264,6 +264,19 @@ def test_a_list_will_do_for_a_tuple() -> None:
     assert_equals([1, (2, 3)], value=(1, [2, 3]))
 
 
+def test_long_lists_are_shown_where_they_differ() -> None:
+    right = [*range(20)]
+    error = mismatch(lambda: assert_equals([*right[:15], 99, *right[16:]], value=right))
+    assert (error.where, "15" in str(error.expected), "99" in str(error.yours)) == (
+        "first at [15]",
+        True,
+        True,
+    )
+    error = mismatch(lambda: assert_equals([7, *right[1:]], value=right))
+    assert error.where is None
+    assert str(error.yours).startswith("[7, 1, ")
+
+
 def test_tensors_of_whole_numbers_are_compared_exactly() -> None:
     expected = torch.tensor([[3, 2], [1, 0]])
     assert_equals(expected.clone(), library=lambda: expected)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner.describing import around, brief, dtype_name, kind, number
+from infralens.examiner.describing import around, brief_pair, dtype_name, kind, number
 from infralens.examiner.trial import GraderFaultError, current_trial
 from infralens.report import Margin
 from infralens.wire import Raised
@@ -188,8 +188,9 @@ def assert_equals(
                 where=f"first at {list(index)}",
             )
     elif not _same_plain(answer, expected):
+        right, mine, where = brief_pair(expected, answer)
         raise MismatchError(
-            f"{what}: wrong", answer=answer, expected=brief(expected), yours=brief(answer)
+            f"{what}: wrong", answer=answer, expected=right, yours=mine, where=where
         )
 
 

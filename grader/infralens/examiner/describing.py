@@ -73,6 +73,20 @@ def brief(value: Any) -> str:
     return f"<{kind(value).removeprefix('a ').removeprefix('an ')}>"
 
 
+def brief_pair(expected: Any, answer: Any) -> tuple[str, str, str | None]:
+    """Two values that differ, shown where they do, and where that is if a list is too long."""
+    both = (expected, answer)
+    if not all(isinstance(value, list | tuple) for value in both) or len(expected) != len(answer):
+        return brief(expected), brief(answer), None
+    pairs = zip(expected, answer, strict=True)
+    place = next((i for i, (right, mine) in enumerate(pairs) if brief(right) != brief(mine)), 0)
+    if place < FEW:
+        return brief(expected), brief(answer), None
+    start = place - FEW // 2
+    shown = [f"… {brief(value[start:])}" for value in both]
+    return shown[0], shown[1], f"first at [{place}]"
+
+
 def call_text(call: Call) -> str:
     """The call as a line of code."""
     names = list(call.parameters) + [""] * len(call.args)

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from infralens.shapes import drawing
 from infralens.shapes.drawing import Combination
-from infralens.shapes.quality import ADAPTER, prompts
+from infralens.shapes.quality import ADAPTER, STYLE_GUIDANCE, prompts
 from infralens.shapes.sampling import Request, load_pipeline, sample, with_controlnet
 
 ZOOM = 4
@@ -95,7 +95,7 @@ def lora_grid(folder: Path, lora: Path, path: Path, device: str) -> None:
     rows, labels = [], []
     for strength in (0.0, 0.5, 1.0):
         pipe.set_adapters([ADAPTER], [strength])
-        rows.append(sample(pipe, texts, _seeds(8, 900), Request()))
+        rows.append(sample(pipe, texts, _seeds(8, 900), Request(guidance_scale=STYLE_GUIDANCE)))
         labels.append(f"strength {strength:g}")
     _save(sheet(rows, labels), path)
 

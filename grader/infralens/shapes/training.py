@@ -49,9 +49,6 @@ OUTLINES_FORM = (50, 600)
 """Timesteps between 3 % and 97 % noise, as shares of the variance."""
 
 LORA_RANK = 8
-LORA_GAIN = 1.6
-"""The adapter is saved stronger than it was trained: its style came out pale."""
-
 LORA_LAYERS = ["to_q", "to_k", "to_v", "to_out.0", "proj_in", "proj_out", "conv1", "conv2"]
 
 
@@ -370,10 +367,7 @@ def train(
     shop.lora.mkdir(parents=True, exist_ok=True)
     StableDiffusionPipeline.save_lora_weights(
         shop.lora,
-        unet_lora_layers={
-            name: (weight * (LORA_GAIN if ".lora_B." in name else 1.0)).half().contiguous()
-            for name, weight in lora.items()
-        },
+        unet_lora_layers={name: weight.half().contiguous() for name, weight in lora.items()},
     )
     _readable(shop.lora)
     figures = {name: asdict(outcome) for name, outcome in took.items()}
