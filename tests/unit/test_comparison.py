@@ -413,7 +413,7 @@ def test_rounding_does_not_make_another_answer() -> None:
         (NO_ANSWER, None),
         (torch.ones(()), 1.0),
     ],
-    ids=repr,
+    ids=lambda value: "no answer" if value is NO_ANSWER else repr(value),
 )
 def test_another_answer_is_not_the_same(one: Any, other: Any) -> None:
     assert not same_answer(one, other, 1e-6)
