@@ -1,0 +1,151 @@
+"""What lives beside the submission: models to put adapters into. It holds no answers.
+
+`transformer` computes what diffusers' Transformer2DModel does, under the same names, in plain
+torch: diffusers and peft are masked here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+State = dict[str, Tensor]
+
+
+class Attention(nn.Module):
+    """Attention of tokens to a context, or to each other."""
+
+    def __init__(self, width: int, context: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(width, width, bias=False)
+        self.to_k = nn.Linear(context, width, bias=False)
+        self.to_v = nn.Linear(context, width, bias=False)
+        self.to_out = nn.ModuleList([nn.Linear(width, width), nn.Dropout(0.0)])
+
+    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
+        split = [
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer, x in ((self.to_q, hidden), (self.to_k, context), (self.to_v, context))
+        ]
+        gathered: Tensor = F.scaled_dot_product_attention(*split)
+        result: Tensor = self.to_out[0](gathered.transpose(1, 2).flatten(2))
+        return result
+
+
+class GEGLU(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(width, 8 * width)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        value, gate = self.proj(hidden).chunk(2, dim=-1)
+        result: Tensor = value * F.gelu(gate)
+        return result
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.net = nn.ModuleList([GEGLU(width), nn.Dropout(0.0), nn.Linear(4 * width, width)])
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        result: Tensor = self.net[2](self.net[0](hidden))
+        return result
+
+
+class Block(nn.Module):
+    """Self-attention, cross-attention, feed-forward, each with a norm before it."""
+
+    def __init__(self, width: int, context: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.attn1 = nn.LayerNorm(width), Attention(width, width, heads)
+        self.norm2, self.attn2 = nn.LayerNorm(width), Attention(width, context, heads)
+        self.norm3, self.ff = nn.LayerNorm(width), FeedForward(width)
+
+    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
+        normed = self.norm1(hidden)
+        hidden = hidden + self.attn1(normed, normed)
+        hidden = hidden + self.attn2(self.norm2(hidden), context)
+        result: Tensor = hidden + self.ff(self.norm3(hidden))
+        return result
+
+
+class Transformer(nn.Module):
+    """hidden (B, C, H, W), context (B, M, E) → (B, C, H, W)."""
+
+    def __init__(self, width: int, context: int, heads: int, groups: int, linear: bool) -> None:
+        super().__init__()
+        self.linear = linear
+        self.norm = nn.GroupNorm(groups, width, eps=1e-6)
+        self.proj_in = nn.Linear(width, width) if linear else nn.Conv2d(width, width, 1)
+        self.transformer_blocks = nn.ModuleList([Block(width, context, heads)])
+        self.proj_out = nn.Linear(width, width) if linear else nn.Conv2d(width, width, 1)
+
+    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
+        image = self.norm(hidden)
+        if self.linear:
+            tokens = self.proj_in(image.flatten(2).mT)
+        else:
+            tokens = self.proj_in(image).flatten(2).mT
+        tokens = self.transformer_blocks[0](tokens, context)
+        if self.linear:
+            change = self.proj_out(tokens).mT.unflatten(2, hidden.shape[2:])
+        else:
+            change = self.proj_out(tokens.mT.unflatten(2, hidden.shape[2:]))
+        result: Tensor = change + hidden
+        return result
+
+
+def transformer(state: State, heads: int, groups: int) -> Transformer:
+    """A Transformer with these weights, in their dtype and on their device."""
+    first = state["proj_in.weight"]
+    context = state["transformer_blocks.0.attn2.to_k.weight"].shape[1]
+    model = Transformer(len(first), context, heads, groups, first.ndim == 2)
+    model.to(first.device, first.dtype).load_state_dict(state)
+    return model.eval()
+
+
+LEAVES: dict[str, Any] = {
+    "Linear": lambda: nn.Linear(3, 2),
+    "Conv2d": lambda: nn.Conv2d(3, 2, 1),
+    "other": lambda: nn.LayerNorm(2),
+}
+
+
+def skeleton(leaves: dict[str, str]) -> nn.Module:
+    """Modules nested under these names, each a small leaf of its kind. It computes nothing."""
+    root = nn.Module()
+    for name, kind in leaves.items():
+        *above, last = name.split(".")
+        holder = root
+        for part in above:
+            if part not in dict(holder.named_children()):
+                holder.add_module(part, nn.Module())
+            holder = holder.get_submodule(part)
+        holder.add_module(last, LEAVES[kind]())
+    return root
+
+
+def linear(state: State) -> nn.Linear:
+    """A linear layer with this weight, and this bias if there is one."""
+    weight = state["weight"]
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias="bias" in state)
+    layer.to(weight.device, weight.dtype).load_state_dict(state)
+    return layer
+
+
+def called(module: nn.Module, *args: Tensor) -> Any:
+    """What a module makes of these."""
+    return module(*args)
+
+
+def parameters_of(module: nn.Module) -> dict[str, str]:
+    """Each parameter in a line: its shape, its dtype, and whether it is trained."""
+    return {
+        name: f"{tuple(p.shape)}, {str(p.dtype).removeprefix('torch.')}, "
+        f"{'trained' if p.requires_grad else 'frozen'}"
+        for name, p in module.named_parameters()
+    }

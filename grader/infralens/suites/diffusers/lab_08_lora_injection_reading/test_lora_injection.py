@@ -1,0 +1,1024 @@
+"""Lab 08: the learner's adapters against those that diffusers and peft put into a UNet."""
+
+# ruff: noqa: N803, N806  (A and B are capital letters in the paper and in every file)
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from infralens.examiner import (
+    Draw,
+    assert_equals,
+    assert_matches,
+    assert_matches_formula,
+    assert_raises,
+    given,
+    set_state,
+    state_of,
+    todo,
+)
+from infralens.suites.diffusers.lab_08_lora_injection_reading import given as ours
+from infralens.suites.diffusers.lab_08_lora_injection_reading import tiny
+
+BESIDE = Path(__file__).with_name("given.py").read_text(encoding="utf-8")
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+HALF = ("float16", "bfloat16")
+State = dict[str, Tensor]
+
+
+def draw_alpha(draw: Draw, rank: int) -> float:
+    """A number at which alpha, alpha / rank, alpha / √rank and 1 all lie well apart."""
+    factor = draw.choice([(0.3, 0.45), (1.6, 1.9), (2.2, 2.8)])
+    return float(f"{rank * draw.uniform(*factor):.4g}")
+
+
+def draw_factors(draw: Draw, out: int, width: int, rank: int) -> tuple[Tensor, Tensor]:
+    """A (rank, width) and B (out, rank); their product is about as large as a weight."""
+    return draw.latents(rank, width) / math.sqrt(width), draw.latents(out, rank) / math.sqrt(rank)
+
+
+def product(A: Tensor, B: Tensor, scaling: float) -> Tensor:
+    """Hu et al. 2021, section 4.1, in float64."""
+    return scaling * torch.einsum("or,ri...->oi...", B.double().flatten(1), A.double())
+
+
+# 8.1
+
+
+def delta_of_peft(base: nn.Module, A: Tensor, B: Tensor, alpha: float, rslora: bool) -> Any:
+    """get_delta_weight of the layer that peft makes of this one."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(r=len(A), lora_alpha=alpha, use_rslora=rslora, target_modules=["0"])
+    layer = inject_adapter_in_model(config, nn.Sequential(base).to(A.device))[0]
+    tiny.set_adapter(layer, A, B)
+    return layer.get_delta_weight("default")
+
+
+def scaling_of(alpha: float, rank: int, rslora: bool) -> float:
+    return alpha / (math.sqrt(rank) if rslora else rank)
+
+
+@todo("8.1")
+@pytest.mark.parametrize("scaling", ["by the rank", "by its root"])
+@pytest.mark.parametrize("shape", ["wide", "tall", "square"])
+def test_a_linear_layers_change(candidate: Any, draw: Draw, shape: str, scaling: str) -> None:
+    """lora_delta is what peft's get_delta_weight gives for a linear layer."""
+    rank, rslora = draw.choice([2, 3, 5, 6]), scaling == "by its root"
+    small, large = draw.integer(7, 10), draw.integer(12, 16)
+    out, width = {"wide": (small, large), "tall": (large, small), "square": (rank, rank)}[shape]
+    (A, B), alpha = draw_factors(draw, out, width, rank), draw_alpha(draw, rank)
+    assert_matches(
+        candidate.lora_delta(A, B, alpha, rank, rslora),
+        library=lambda: delta_of_peft(nn.Linear(width, out), A, B, alpha, rslora),
+        truth=lambda: product(A, B, scaling_of(alpha, rank, rslora)),
+        what=f"ΔW for {width} → {out}, rank {rank}, alpha {alpha}",
+    )
+
+
+@todo("8.1")
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (3, 5)], ids=str)
+@pytest.mark.parametrize("channels", ["different", "equal"])
+def test_a_convolutions_change(
+    candidate: Any, draw: Draw, channels: str, kernel: tuple[int, int]
+) -> None:
+    """lora_delta is what peft's get_delta_weight gives for a convolution."""
+    rank, out = draw.choice([2, 3, 5]), draw.integer(6, 9)
+    width = out if channels == "equal" else out + draw.choice([2, 3])
+    A = draw.latents(rank, width, *kernel) / math.sqrt(width)
+    B, alpha = draw.latents(out, rank, 1, 1), draw_alpha(draw, rank)
+    assert_matches(
+        candidate.lora_delta(A, B, alpha, rank, False),
+        library=lambda: delta_of_peft(nn.Conv2d(width, out, kernel), A, B, alpha, False),
+        truth=lambda: product(A, B, alpha / rank),
+        what=f"ΔW for a convolution {width} → {out} with a kernel of {kernel}",
+    )
+
+
+# 8.2
+
+BIAS = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+
+
+def draw_linear(draw: Draw, bias: bool, dtype: torch.dtype = torch.float32) -> State:
+    """The weights of a linear layer, twice as wide as long or the other way round."""
+    small, large = draw.integer(6, 9), draw.integer(12, 15)
+    width, out = draw.choice([(small, large), (large, small)])
+    weight = (draw.latents(out, width) / math.sqrt(width)).to(dtype)
+    return {"weight": weight, **({"bias": draw.latents(out).to(dtype)} if bias else {})}
+
+
+def fresh_layer(candidate: Any, weights: State, rank: int, alpha: float) -> Any:
+    """The learner's LoRALinear around a linear layer with these weights."""
+    return candidate.LoRALinear(given(candidate, BESIDE).linear(weights), rank, alpha)
+
+
+@todo("8.2", guards="the very bits, which a tolerance would not see")
+@BIAS
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_fresh_adapter_changes_nothing(
+    candidate: Any, draw: Draw, dtype: str, bias: bool
+) -> None:
+    """A new LoRALinear gives what its base gives, to the bit."""
+    weights = draw_linear(draw, bias, DTYPES[dtype])
+    x = draw.latents(3, 5, weights["weight"].shape[1], dtype=DTYPES[dtype])
+    beside, rank = given(candidate, BESIDE), draw.integer(2, 4)
+    base = beside.linear(weights)
+    plain = beside.called(base, x)
+    mine = candidate.LoRALinear(base, rank, draw_alpha(draw, rank))
+    assert_equals(mine(x), value=plain, what="the result of a new adapter")
+
+
+def beginning(states: Sequence[Any]) -> str:
+    """How the factors of several layers begin, in a line."""
+    told = []
+    for name in ("lora_A", "lora_B"):
+        factors = [state.get(name) for state in states]
+        if not all(isinstance(factor, Tensor) and factor.numel() > 1 for factor in factors):
+            return f"{name} is no tensor of numbers"
+        first, second = (factor.double().flatten() for factor in factors)
+        if not first.isfinite().all():
+            told.append(f"{name} not finite")
+        elif not first.any():
+            told.append(f"{name} zero")
+        elif bool((first == first[0]).all()):
+            told.append(f"{name} one number everywhere")
+        elif torch.equal(first, second):
+            told.append(f"{name} the same numbers in both layers")
+        elif float((first == 0).double().mean()) > 0.5:
+            told.append(f"{name} zero for the most part")
+        else:
+            told.append(f"{name} random")
+    return ", ".join(told)
+
+
+@todo("8.2")
+def test_one_factor_begins_random_and_one_at_zero(candidate: Any, draw: Draw) -> None:
+    """lora_B is zero, lora_A is random, and other numbers in another layer."""
+    weights, rank = draw_linear(draw, True), draw.integer(2, 4)
+    alpha = draw_alpha(draw, rank)
+    states = [tensors_of(fresh_layer(candidate, weights, rank, alpha)) for _ in range(2)]
+    assert_equals(
+        beginning(states), value="lora_A random, lora_B zero", what="how two new layers begin"
+    )
+
+
+@todo("8.2")
+@BIAS
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_parameters_of_a_layer(candidate: Any, draw: Draw, dtype: str, bias: bool) -> None:
+    """base is frozen; lora_A (r, in) and lora_B (out, r) are trained, in base's dtype."""
+    weights, rank = draw_linear(draw, bias, DTYPES[dtype]), draw.integer(2, 4)
+    mine = fresh_layer(candidate, weights, rank, draw_alpha(draw, rank))
+    out, width = weights["weight"].shape
+    wanted = {
+        **{f"base.{name}": f"{tuple(w.shape)}, {dtype}, frozen" for name, w in weights.items()},
+        "lora_A": f"({rank}, {width}), {dtype}, trained",
+        "lora_B": f"({out}, {rank}), {dtype}, trained",
+    }
+    told = given(candidate, BESIDE).parameters_of(mine)
+    assert_equals(told, value=wanted, what="the parameters of a new LoRALinear")
+
+
+def layer_of_peft(weights: State, A: Tensor, B: Tensor, alpha: float) -> Any:
+    """peft.tuners.lora.Linear around the same linear layer."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    config = LoraConfig(r=len(A), lora_alpha=alpha, target_modules=["0"])
+    layer = inject_adapter_in_model(config, nn.Sequential(ours.linear(weights)))[0]
+    tiny.set_adapter(layer, A, B)
+    return layer
+
+
+def with_factors(mine: Any, factors: State) -> None:
+    """Set the factors of the learner's adapters, after a look at whether they are there."""
+    state = tensors_of(mine)
+    shapes = {name: shape_of(state.get(name)) for name in factors}
+    assert_equals(
+        shapes,
+        value={name: shape_of(factor) for name, factor in factors.items()},
+        what="the shapes of the adapters' factors",
+    )
+    set_state(mine, {**state, **factors})
+
+
+def tensors_of(mine: Any) -> dict[str, Any]:
+    """The state_dict of something of the learner's, if it has one."""
+    state = state_of(mine)
+    return state if isinstance(state, dict) else {}
+
+
+def shape_of(value: Any) -> str:
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+
+
+@todo("8.2")
+@BIAS
+@pytest.mark.parametrize("shape", ["different widths", "equal widths"])
+def test_the_adapter_is_added_to_the_base(
+    candidate: Any, draw: Draw, shape: str, bias: bool
+) -> None:
+    """forward is base(x) + (alpha / r)·B·A·x, as peft's layer gives it."""
+    rank = draw.choice([2, 3, 5])
+    weights = draw_linear(draw, bias)
+    if shape == "equal widths":
+        weights = {name: w[:6, :6] if w.ndim == 2 else w[:6] for name, w in weights.items()}
+    out, width = weights["weight"].shape
+    (A, B), alpha = draw_factors(draw, out, width, rank), draw_alpha(draw, rank)
+    x = draw.latents(3, 5, width)
+    mine = fresh_layer(candidate, weights, rank, alpha)
+    with_factors(mine, {"lora_A": A, "lora_B": B})
+    changed = weights["weight"].double() + product(A, B, alpha / rank)
+    offset = weights["bias"].double() if bias else 0.0
+    assert_matches(
+        mine(x),
+        library=lambda: layer_of_peft(weights, A, B, alpha)(x),
+        truth=lambda: x.double() @ changed.T + offset,
+        what=f"the result for rank {rank}, alpha {alpha}",
+    )
+
+
+# 8.3
+
+TARGETS: dict[str, tuple[str, Callable[[Draw], list[str]]]] = {
+    "some projections": (
+        "shipped",
+        lambda draw: draw.sample(["to_q", "to_k", "to_v"], 2),
+    ),
+    "names with dots": (
+        "shipped",
+        lambda draw: [
+            f"{draw.choice(['attn1', 'attn2'])}.{draw.choice(['to_q', 'to_k', 'to_v'])}",
+            draw.choice(["to_out.0", "net.2"]),
+        ],
+    ),
+    "a name inside other names": ("linear", lambda draw: ["proj"]),
+    "the end of other names": ("shipped", lambda draw: ["proj", "linear_2"]),
+    "one that is not there": (
+        "shipped",
+        lambda draw: draw.sample([draw.choice(["to_k", "to_v"]), "to_qkv"], 2),
+    ),
+    "a convolution": (
+        "shipped",
+        lambda draw: ["proj_in", f"attn1.{draw.choice(['to_q', 'to_v'])}"],
+    ),
+}
+
+
+def in_order(names: Any) -> Any:
+    """Names may come in any order, in a list or a tuple."""
+    plain = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return sorted(names) if plain else names
+
+
+def names_of_the_library(kind: str, targets: Sequence[str], place: str = "") -> list[str]:
+    """The linear layers that UNet2DConditionModel.add_adapter puts an adapter on."""
+    layers = tiny.adapted_layers(tiny.adapted(tiny.hollow(kind), targets, 2, 3.0))
+    return sorted(name.removeprefix(place) for name in layers if name.startswith(place))
+
+
+def carrying(mine: Any) -> list[str]:
+    """The modules of the learner's model that have an adapter."""
+    ends = (".lora_A", ".base.weight")
+    keys = tensors_of(mine)
+    found = [{key.removesuffix(end) for key in keys if key.endswith(end)} for end in ends]
+    return sorted(found[0] & found[1])
+
+
+@todo("8.3")
+@pytest.mark.parametrize("targets", TARGETS)
+def test_the_layers_that_match_are_replaced(candidate: Any, draw: Draw, targets: str) -> None:
+    """The linear layers that get an adapter are those that a UNet's add_adapter chooses."""
+    kind, draw_names = TARGETS[targets]
+    named, rank = draw_names(draw), draw.integer(1, 3)
+    model = given(candidate, BESIDE).skeleton(tiny.leaves_of(tiny.hollow(kind)))
+    answer = candidate.inject(model, named, rank, draw_alpha(draw, rank))
+    wanted = functools.cache(lambda: names_of_the_library(kind, named))
+    assert_equals(in_order(answer), library=wanted, what=f"the names returned for {named}")
+    assert_equals(carrying(model), library=wanted, what=f"the modules replaced for {named}")
+
+
+@todo("8.3")
+def test_a_name_without_a_parent_matches_too(candidate: Any, draw: Draw) -> None:
+    """A layer at the top of a model has no dot in its name."""
+    named = [draw.choice(["proj_in", "proj_out"]), draw.choice(["to_k", "to_q"])]
+    model = given(candidate, BESIDE).skeleton(tiny.leaves_of(tiny.block_of("linear")))
+    answer = candidate.inject(model, named, 1, draw_alpha(draw, 1))  # 1 is the least rank
+    place = tiny.PLACES["linear"] + "."
+    wanted = functools.cache(lambda: names_of_the_library("linear", named, place))
+    assert_equals(in_order(answer), library=wanted, what=f"the names returned for {named}")
+    assert_equals(carrying(model), library=wanted, what=f"the modules replaced for {named}")
+
+
+def draw_weights(draw: Draw, dtype: torch.dtype = torch.float32) -> State:
+    """New weights for the small UNet's first attention block."""
+    state: State = tiny.block_of("linear").state_dict()
+    return {
+        name: (
+            draw.latents(*w.shape) / math.sqrt(w.shape[1])
+            if w.ndim > 1
+            else draw.latents(*w.shape) / 4 + (1.0 if "norm" in name and "weight" in name else 0)
+        ).to(dtype)
+        for name, w in state.items()
+    }
+
+
+def trained_weights(draw: Draw) -> State:
+    """The weights of an attention block of the shipped UNet."""
+    return {name: w.to(draw.device) for name, w in tiny.block_of("shipped").state_dict().items()}
+
+
+HEADS = {"linear": 4, "shipped": 2}
+GROUPS = 8
+CHOSEN = ("to_q", "to_v", "attn2.to_k", "to_out.0", "net.2")
+
+
+class Case:
+    """A transformer block in the candidate, and the factors for adapters on some of its layers."""
+
+    def __init__(self, draw: Draw, kind: str, state: State) -> None:
+        self.kind, self.state = kind, state
+        self.targets = draw.sample(CHOSEN, 3)
+        self.rank = draw.choice([2, 3, 5])
+        self.alpha = draw_alpha(draw, self.rank)
+        self.names = [
+            name.removesuffix(".weight")
+            for name in state
+            if any(name.endswith(f".{target}.weight") for target in self.targets)
+        ]
+        dtype = state["proj_in.weight"].dtype
+        self.factors: State = {}
+        for name in self.names:
+            out, width = state[f"{name}.weight"].shape
+            A, B = draw_factors(draw, out, width, self.rank)
+            self.factors[f"{name}.lora_A"] = A.to(dtype)
+            self.factors[f"{name}.lora_B"] = B.to(dtype)
+        width = state["norm.weight"].shape[0]
+        context = state["transformer_blocks.0.attn2.to_k.weight"].shape[1]
+        self.hidden = draw.latents(2, width, 4, 5, dtype=dtype)
+        self.context = draw.latents(2, 7, context, dtype=dtype)
+
+    def model(self, candidate: Any) -> Any:
+        """The block, in the candidate, as it was."""
+        return given(candidate, BESIDE).transformer(self.state, HEADS[self.kind], GROUPS)
+
+    def injected(self, candidate: Any) -> Any:
+        """The block after the learner's inject, with the adapters' factors set."""
+        model = self.model(candidate)
+        candidate.inject(model, self.targets, self.rank, self.alpha)
+        with_factors(model, self.factors)
+        return model
+
+    def deltas(self) -> dict[str, Tensor]:
+        """ΔW of each layer, in float64."""
+        return {
+            name: product(
+                self.factors[f"{name}.lora_A"],
+                self.factors[f"{name}.lora_B"],
+                self.alpha / self.rank,
+            )
+            for name in self.names
+        }
+
+    def true_result(self, scale: float = 1.0) -> Tensor:
+        """What the block computes with its adapters at this scale, in float64."""
+        state = {name: w.double() for name, w in self.state.items()}
+        for name, delta in self.deltas().items():
+            state[f"{name}.weight"] += scale * delta
+        model = ours.transformer(state, HEADS[self.kind], GROUPS)
+        result: Tensor = model(self.hidden.double(), self.context.double())
+        return result
+
+    def library(self) -> Any:
+        """The UNet with these weights after add_adapter, with the same factors."""
+        place = tiny.PLACES[self.kind]
+        targets = [f"{place}.{name}" for name in self.names]
+        unet = tiny.adapted(tiny.UNETS[self.kind](), targets, self.rank, self.alpha)
+        unet.to(self.hidden.device)
+        for name, layer in self.layers(unet).items():
+            tiny.set_adapter(layer, self.factors[f"{name}.lora_A"], self.factors[f"{name}.lora_B"])
+        for name, weight in self.state.items():
+            module, _, last = name.rpartition(".")
+            part = unet.get_submodule(f"{place}.{module}")
+            getattr(getattr(part, "base_layer", part), last).data.copy_(weight)
+        return unet
+
+    def layers(self, unet: Any) -> dict[str, Any]:
+        """peft's layers in the block, by name."""
+        return tiny.adapted_layers(unet.get_submodule(tiny.PLACES[self.kind]))
+
+    def result_of(self, unet: Any) -> Any:
+        """What the UNet's block computes."""
+        block = unet.get_submodule(tiny.PLACES[self.kind])
+        return block(self.hidden, encoder_hidden_states=self.context).sample
+
+
+@todo("8.3")
+@pytest.mark.parametrize("kind", ["linear", "shipped"])
+def test_the_model_computes_with_its_adapters(candidate: Any, draw: Draw, kind: str) -> None:
+    """An attention block with adapters gives what the UNet's gives after add_adapter."""
+    case = Case(draw, kind, trained_weights(draw) if kind == "shipped" else draw_weights(draw))
+    mine = case.injected(candidate)
+    assert_matches(
+        mine(case.hidden, case.context),
+        library=lambda: case.result_of(case.library()),
+        truth=case.true_result,
+        what=f"the block's result with adapters of rank {case.rank}, alpha {case.alpha}",
+    )
+
+
+def trained_names(told: Any) -> Any:
+    """The parameters that are trained."""
+    if not isinstance(told, dict):
+        return told
+    return sorted(name for name, line in told.items() if str(line).endswith("trained"))
+
+
+def trained_by_the_library(case: Case) -> list[str]:
+    """The same after add_adapter, in this lab's names."""
+    block = case.library().get_submodule(tiny.PLACES[case.kind])
+    return sorted(
+        name.removesuffix(".default.weight")
+        for name, p in block.named_parameters()
+        if p.requires_grad
+    )
+
+
+@todo("8.3")
+def test_only_the_adapters_are_trained(candidate: Any, draw: Draw) -> None:
+    """Every parameter is frozen but the factors, as after add_adapter."""
+    case = Case(draw, "linear", draw_weights(draw))
+    model = case.model(candidate)
+    candidate.inject(model, case.targets, case.rank, case.alpha)
+    assert_equals(
+        trained_names(given(candidate, BESIDE).parameters_of(model)),
+        library=lambda: trained_by_the_library(case),
+        what="the parameters that are trained after inject",
+    )
+
+
+@todo("8.3", guards="the model itself: its weights and, before any training, its results")
+def test_injection_alone_changes_nothing(candidate: Any, draw: Draw) -> None:
+    """Before any training the model gives what it gave before, to the bit."""
+    case, beside = Case(draw, "linear", draw_weights(draw)), given(candidate, BESIDE)
+    model = case.model(candidate)
+    before = beside.called(model, case.hidden, case.context)
+    candidate.inject(model, case.targets, case.rank, case.alpha)
+    assert_equals(
+        model(case.hidden, case.context), value=before, what="the result after inject alone"
+    )
+
+
+NOTHING: dict[str, list[str]] = {
+    "a part of a name": ["to_", "proj_"],
+    "the end of a name": ["emb_proj", "o_q"],
+    "a convolution": ["proj_in", "conv_shortcut"],
+    "a module of modules": ["attn1", "ff"],
+}
+
+
+@todo("8.3")
+@pytest.mark.parametrize("named", NOTHING)
+def test_no_match_is_refused(candidate: Any, draw: Draw, named: str) -> None:
+    """Targets that match no linear layer are a ValueError."""
+    model = given(candidate, BESIDE).skeleton(tiny.leaves_of(tiny.shipped()))
+    targets = draw.sample(NOTHING[named], 2)
+    assert_raises(
+        lambda: candidate.inject(model, targets, draw.integer(1, 4), draw.uniform(2, 9)),
+        "ValueError",
+        what=f"no linear layer called {targets}",
+    )
+
+
+@todo("8.3")
+@pytest.mark.parametrize("rank", [0, -2])
+def test_a_rank_below_one_is_refused(candidate: Any, draw: Draw, rank: int) -> None:
+    """A rank of 0 or less is a ValueError."""
+    model = given(candidate, BESIDE).skeleton(tiny.leaves_of(tiny.block_of("linear")))
+    assert_raises(
+        lambda: candidate.inject(model, ["to_q"], rank, draw.uniform(2, 9)),
+        "ValueError",
+        what=f"a rank of {rank}",
+    )
+
+
+# 8.4
+
+
+def draw_scales(draw: Draw) -> tuple[float, float]:
+    """Two scales, far from each other, from 0, from 1 and from each other's products."""
+    pair = (draw.uniform(0.3, 0.4), draw.choice([-1, 1]) * draw.uniform(0.65, 0.8))
+    return pair if draw.choice([True, False]) else (pair[1], pair[0])
+
+
+def draw_case(draw: Draw, dtype: str = "float32") -> Case:
+    """An attention block with adapters, in this dtype."""
+    return Case(draw, "linear", draw_weights(draw, DTYPES[dtype]))
+
+
+def base_weights(mine: Any, case: Case) -> Tensor:
+    """The base weights of the adapted layers, in a row."""
+    state = tensors_of(mine)
+    keys = [f"{name}.base.weight" for name in case.names]
+    assert_equals(
+        [shape_of(state.get(key)) for key in keys],
+        value=[shape_of(case.state[f"{name}.weight"]) for name in case.names],
+        what="the shapes of the base weights",
+    )
+    return torch.cat([state[key].flatten() for key in keys])
+
+
+def in_a_row(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.flatten() for part in parts])
+
+
+def true_weights(case: Case, scale: float) -> Tensor:
+    """W + scale·(alpha / r)·B·A of each layer, in float64."""
+    deltas = case.deltas()
+    weights = [case.state[f"{name}.weight"].double() + scale * deltas[name] for name in case.names]
+    return in_a_row(weights)
+
+
+def computed_weights(case: Case, scale: float) -> Tensor:
+    """The same in the graded dtype."""
+    return in_a_row(
+        [
+            case.state[f"{name}.weight"]
+            + scale
+            * (case.alpha / case.rank)
+            * (case.factors[f"{name}.lora_B"] @ case.factors[f"{name}.lora_A"])
+            for name in case.names
+        ]
+    )
+
+
+def assert_fused(mine: Any, case: Case, scale: float, what: str) -> None:
+    """The base weights are W + scale·ΔW: the formula is right, for calls add up in diffusers."""
+    assert_matches_formula(
+        base_weights(mine, case),
+        computed=lambda: computed_weights(case, scale),
+        truth=lambda: true_weights(case, scale),
+        what=what,
+    )
+
+
+def fused_by_the_library(case: Case, scale: float) -> Any:
+    """The UNet after its first fuse_lora."""
+    unet = case.library()
+    unet.fuse_lora(lora_scale=scale)
+    return unet
+
+
+@todo("8.4", guards="the weights of a first fuse, against the live library")
+@pytest.mark.parametrize("sign", [1, -1], ids=["added", "subtracted"])
+def test_the_adapters_go_into_the_weights(candidate: Any, draw: Draw, sign: int) -> None:
+    """After fuse each base.weight is what the UNet's is after fuse_lora."""
+    case, scale = draw_case(draw), sign * abs(draw_scales(draw)[0])
+    mine = case.injected(candidate)
+    candidate.fuse(mine, scale)
+
+    def library() -> Tensor:
+        layers = case.layers(fused_by_the_library(case, scale))
+        return in_a_row([layers[name].base_layer.weight for name in case.names])
+
+    assert_matches(
+        base_weights(mine, case),
+        library=library,
+        truth=lambda: true_weights(case, scale),
+        what=f"the weights fused at scale {scale}",
+    )
+
+
+@todo("8.4", guards="fusing in half precision, in the weights' own dtype")
+@pytest.mark.parametrize("dtype", HALF)
+def test_weights_in_half_precision_are_fused(candidate: Any, draw: Draw, dtype: str) -> None:
+    """fuse keeps the dtype of the weights."""
+    case, (scale, _) = draw_case(draw, dtype), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.fuse(mine, scale)
+    assert_fused(mine, case, scale, f"the weights fused at scale {scale} in {dtype}")
+
+
+@todo("8.4")
+def test_a_fused_adapter_is_not_added_again(candidate: Any, draw: Draw) -> None:
+    """The forward pass of a fused model has the adapter once, at the scale of fuse."""
+    case, (scale, _) = draw_case(draw), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.fuse(mine, scale)
+    assert_matches(
+        mine(case.hidden, case.context),
+        library=lambda: case.result_of(fused_by_the_library(case, scale)),
+        truth=lambda: case.true_result(scale),
+        what=f"the block's result, fused at scale {scale}",
+    )
+
+
+@todo("8.4")
+def test_a_second_fuse_replaces_the_first(candidate: Any, draw: Draw) -> None:
+    """fuse computes from the weight as it was before any fusing."""
+    case, (first, second) = draw_case(draw), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.fuse(mine, first)
+    candidate.fuse(mine, second)
+    assert_fused(mine, case, second, f"the weights fused at {first}, then at {second}")
+
+
+@todo("8.4", guards="every bit, in each dtype and after two fusings")
+@pytest.mark.parametrize("times", ["once", "twice"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unfusing_restores_every_bit(candidate: Any, draw: Draw, dtype: str, times: str) -> None:
+    """After unfuse the weights are those from before fuse, in half precision too."""
+    case, scales = draw_case(draw, dtype), draw_scales(draw)
+    mine = case.injected(candidate)
+    keys = sorted(tensors_of(mine))
+    for scale in scales[: 1 if times == "once" else 2]:
+        candidate.fuse(mine, scale)
+    candidate.unfuse(mine)
+    what = f"fused {times} and unfused, {dtype}"
+    assert_equals(
+        base_weights(mine, case),
+        value=in_a_row([case.state[f"{name}.weight"] for name in case.names]),
+        what=f"the weights, {what}",
+    )
+    assert_equals(sorted(tensors_of(mine)), value=keys, what=f"the keys of the state dict, {what}")
+
+
+@todo("8.4")
+def test_unfusing_forgets_the_scale(candidate: Any, draw: Draw) -> None:
+    """After unfuse the adapter stands beside the weight again, at its own alpha / r."""
+    case, (scale, _) = draw_case(draw), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.fuse(mine, scale)
+    candidate.unfuse(mine)
+    factors = tensors_of(mine)
+    assert_equals(
+        {name: shape_of(factors.get(name)) for name in case.factors},
+        value={name: shape_of(factor) for name, factor in case.factors.items()},
+        what="the shapes of the adapters' factors after unfuse",
+    )
+    assert_equals(
+        in_a_row([factors[name] for name in case.factors]),
+        value=in_a_row([*case.factors.values()]),
+        what="the adapters' factors after unfuse",
+    )
+    assert_matches(
+        mine(case.hidden, case.context),
+        library=lambda: case.result_of(case.library()),
+        truth=case.true_result,
+        what=f"the block's result, fused at {scale} and unfused",
+    )
+
+
+@todo("8.4", guards="a row of calls that diffusers gets wrong")
+def test_fusing_once_more_gives_the_same(candidate: Any, draw: Draw) -> None:
+    """fuse, unfuse, fuse at one scale is fuse."""
+    case, (scale, _) = draw_case(draw), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.fuse(mine, scale)
+    candidate.unfuse(mine)
+    candidate.fuse(mine, scale)
+    assert_fused(mine, case, scale, f"the weights fused, unfused and fused again at {scale}")
+
+
+@todo("8.4")
+def test_unfusing_what_is_not_fused(candidate: Any, draw: Draw) -> None:
+    """unfuse leaves a model alone that is not fused, also when it was unfused before."""
+    case, (scale, _) = draw_case(draw), draw_scales(draw)
+    mine = case.injected(candidate)
+    candidate.unfuse(mine)
+    candidate.fuse(mine, scale)
+    candidate.unfuse(mine)
+    candidate.unfuse(mine)
+    assert_equals(
+        base_weights(mine, case),
+        value=in_a_row([case.state[f"{name}.weight"] for name in case.names]),
+        what="the weights, unfused too often",
+    )
+
+
+# 8.5
+
+LAYER = "down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k"
+
+
+def draw_adapters(draw: Draw, ranks: Sequence[int], width: int) -> list[dict[str, Any]]:
+    """Adapters for one linear layer, width → 16."""
+    found = []
+    for rank in ranks:
+        A, B = draw_factors(draw, 16, width, rank)
+        found.append({"A": A, "B": B, "alpha": draw_alpha(draw, rank)})
+    return found
+
+
+def summed_by_the_library(
+    adapters: Sequence[dict[str, Any]], weights: Sequence[float], scale: float
+) -> Any:
+    """The change of the layer's weight while the UNet runs: set_adapters, and scale for the run."""
+    from peft import LoraConfig
+
+    width, device = adapters[0]["A"].shape[1], adapters[0]["A"].device
+    unet = copy.deepcopy(tiny.small(width)).to(device)
+    names = [f"adapter_{i}" for i in range(len(adapters))]
+    for name, adapter in zip(names, adapters, strict=True):
+        rank = len(adapter["A"])
+        unet.add_adapter(
+            LoraConfig(r=rank, lora_alpha=adapter["alpha"], target_modules=[LAYER]), name
+        )
+        tiny.set_adapter(unet.get_submodule(LAYER), adapter["A"], adapter["B"], name)
+    unet.set_adapters(names, list(weights))
+    seen: list[Tensor] = []
+
+    def watch(layer: Any, *_: Any) -> None:
+        seen.append(sum(layer.get_delta_weight(name) for name in layer.active_adapters))
+
+    unet.get_submodule(LAYER).register_forward_hook(watch)
+    latents, context = torch.zeros(1, 4, 8, 8), torch.zeros(1, 3, width)
+    unet(
+        latents.to(device),
+        torch.tensor(1, device=device),
+        context.to(device),
+        cross_attention_kwargs={"scale": scale},
+    )
+    return seen[0]
+
+
+def draw_ranks(draw: Draw, ranks: str) -> list[int]:
+    return [draw.choice([3, 4, 6])] * 3 if ranks == "equal ranks" else draw.sample([2, 3, 5, 6], 3)
+
+
+def draw_three_weights(draw: Draw) -> list[float]:
+    """Three weights, none near 0 or 1, one of them negative."""
+    sizes = [draw.uniform(0.3, 0.45), draw.uniform(0.55, 0.75), -draw.uniform(1.3, 1.7)]
+    return [sizes[i] for i in draw.sample([0, 1, 2], 3)]
+
+
+@todo("8.5")
+@pytest.mark.parametrize("ranks", ["equal ranks", "different ranks"])
+@pytest.mark.parametrize("signs", ["all positive", "one negative"])
+def test_adapters_add_up(candidate: Any, draw: Draw, signs: str, ranks: str) -> None:
+    """ΔW is the change that a UNet has under set_adapters and cross_attention_kwargs' scale."""
+    width = draw.choice([20, 24, 28])
+    adapters = draw_adapters(draw, draw_ranks(draw, ranks), width)
+    weights, scale = draw_three_weights(draw), draw.uniform(0.4, 0.7)
+    if signs == "all positive":
+        weights = [abs(weight) for weight in weights]
+    assert_matches(
+        candidate.combine_adapters(adapters, weights, scale),
+        library=lambda: summed_by_the_library(adapters, weights, scale),
+        truth=lambda: (
+            scale
+            * sum(
+                (
+                    product(a["A"], a["B"], w * a["alpha"] / len(a["A"]))
+                    for w, a in zip(weights, adapters, strict=True)
+                ),
+                start=torch.zeros((), dtype=torch.float64, device=draw.device),
+            )
+        ),
+        what=f"ΔW of three adapters with weights {weights} at scale {scale}",
+    )
+
+
+@todo("8.5")
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_weight_for_each_adapter(candidate: Any, draw: Draw, count: int) -> None:
+    """Another number of weights than of adapters is a ValueError, as in set_adapters."""
+    adapters = draw_adapters(draw, [3, 3, 3], 20)
+    weights = [draw.uniform(0.3, 0.9) for _ in range(count)]
+    assert_raises(
+        lambda: candidate.combine_adapters(adapters, weights, draw.uniform(0.4, 0.7)),
+        "ValueError",
+        what=f"{count} weights for 3 adapters",
+    )
+
+
+# 8.6
+
+SPELLINGS = {
+    "diffusers": (".lora.down.weight", ".lora.up.weight"),
+    "Kohya": (".lora_down.weight", ".lora_up.weight"),
+    "peft": (".lora_A.weight", ".lora_B.weight"),
+}
+MODULES = (
+    "unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q",
+    "unet.down_blocks.1.resnets.0.time_emb_proj",
+    "unet.up_blocks.1.attentions.1.transformer_blocks.0.attn2.to_k",
+    "unet.up_blocks.0.attentions.0.transformer_blocks.0.ff.net.0.proj",
+    "unet.mid_block.attentions.0.transformer_blocks.0.attn1.to_out.0",
+    "text_encoder.text_model.encoder.layers.1.self_attn.q_proj",
+    "text_encoder.text_model.encoder.layers.0.mlp.fc1",
+)
+
+
+def prefix_in(spelling: str, module: str) -> str:
+    """A module as files of this spelling call it. Kohya's have no dots left."""
+    if spelling != "Kohya":
+        return module
+    return "lora_" + module.replace("text_encoder", "te").replace(".", "_")
+
+
+def draw_file(
+    draw: Draw, spelling: str, with_alpha: int
+) -> tuple[State, dict[str, dict[str, Any]]]:
+    """A file of five adapters, so many with an alpha, keys in any order; and what is in it."""
+    file: State = {}
+    held: dict[str, dict[str, Any]] = {}
+    ranks = draw.sample(range(2, 9), 5)
+    bearers = draw.sample(range(5), with_alpha)
+    for i, module in enumerate(draw.sample(MODULES, 5)):
+        prefix, rank = prefix_in(spelling, module), ranks[i]
+        kernel = (3, 3) if i == 2 else ()
+        A = draw.latents(rank, draw.integer(4, 7), *kernel)
+        B = draw.latents(draw.integer(4, 7), rank, *([1] * len(kernel)))
+        down, up = SPELLINGS[spelling]
+        file |= {prefix + down: A, prefix + up: B}
+        alpha = float(rank)
+        if i in bearers:
+            alpha = draw_alpha(draw, rank)
+            file[f"{prefix}.alpha"] = torch.tensor(alpha)
+        held[prefix] = {"A": A, "B": B, "alpha": alpha}
+    return {key: file[key] for key in draw.sample(list(file), len(file))}, held
+
+
+def field_of(answer: Any, name: str) -> dict[str, Any]:
+    """One field of every adapter of an answer, by prefix."""
+    entries = answer.items() if isinstance(answer, dict) else ()
+    return {
+        prefix: adapter.get(name) if isinstance(adapter, dict) else adapter
+        for prefix, adapter in sorted(entries)
+    }
+
+
+def as_number(value: Any) -> Any:
+    """An alpha may come as a number or as a tensor of one."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def rounded(value: Any) -> Any:
+    """To float32's precision, in which files hold alpha."""
+    number = as_number(value)
+    return torch.tensor(number).item() if isinstance(number, float) else number
+
+
+def assert_parsed(
+    answer: Any, wanted: Callable[[], dict[str, dict[str, Any]]], what: str, *, live: bool = False
+) -> None:
+    """Prefixes, alphas, and factors of an answer, one after the other."""
+
+    def compare(mine: Any, right: Callable[[], Any], of: str) -> None:
+        if live:
+            assert_equals(mine, library=right, what=of)
+        else:
+            assert_equals(mine, value=right(), what=of)
+
+    names = sorted(answer) if isinstance(answer, dict) else answer
+    compare(names, lambda: sorted(wanted()), f"the prefixes of {what}")
+    alphas = {prefix: rounded(alpha) for prefix, alpha in field_of(answer, "alpha").items()}
+    compare(
+        alphas,
+        lambda: {prefix: rounded(a) for prefix, a in field_of(wanted(), "alpha").items()},
+        f"the alphas of {what}",
+    )
+    for name in ("A", "B"):
+        factors = field_of(answer, name)
+        compare(
+            {prefix: shape_of(factor) for prefix, factor in factors.items()},
+            functools.partial(shapes_in, wanted, name),
+            f"the shapes of {name} in {what}",
+        )
+        compare(
+            in_a_row(list(factors.values())),
+            functools.partial(values_in, wanted, name),
+            f"the numbers of {name} in {what}, prefix after prefix",
+        )
+
+
+def shapes_in(wanted: Callable[[], Any], name: str) -> dict[str, str]:
+    return {prefix: shape_of(factor) for prefix, factor in field_of(wanted(), name).items()}
+
+
+def values_in(wanted: Callable[[], Any], name: str) -> Tensor:
+    return in_a_row(list(field_of(wanted(), name).values()))
+
+
+@todo("8.6", guards="each spelling alone, before files that lack or mix something")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_file_of_one_spelling(candidate: Any, draw: Draw, spelling: str) -> None:
+    """Every adapter of a file is found, with its factors and its own alpha."""
+    file, held = draw_file(draw, spelling, 5)
+    assert_parsed(candidate.parse_state_dict(file), lambda: held, f"a file spelled as {spelling}'s")
+
+
+@todo("8.6", guards="alphas that are missing for some modules, or for all")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("with_alpha", [0, 2])
+def test_an_alpha_that_is_not_there(
+    candidate: Any, draw: Draw, with_alpha: int, spelling: str
+) -> None:
+    """An adapter without an alpha has its own rank as alpha."""
+    file, held = draw_file(draw, spelling, with_alpha)
+    assert_parsed(
+        candidate.parse_state_dict(file),
+        lambda: held,
+        f"a file spelled as {spelling}'s, {with_alpha} of 5 adapters with an alpha",
+    )
+
+
+def draw_stripes(draw: Draw) -> dict[str, dict[str, Tensor]]:
+    """Some adapters of the shipped file, cut to ranks of their own and made stronger or weaker."""
+    shipped = tiny.stripes()
+    found = {}
+    for module in draw.sample(sorted(shipped), 10):
+        rank, gain = draw.integer(2, 8), draw.uniform(0.5, 1.5)
+        A, B = (shipped[module][name].to(draw.device) for name in ("A", "B"))
+        found[module] = {"A": (A[:rank] * gain).contiguous(), "B": B[:, :rank].contiguous()}
+    return found
+
+
+def file_of(adapters: dict[str, dict[str, Tensor]], spellings: Sequence[str]) -> State:
+    """A file with one spelling after the other, module by module."""
+    file: State = {}
+    for (module, adapter), spelling in zip(adapters.items(), spellings, strict=True):
+        down, up = SPELLINGS[spelling]
+        file |= {module + down: adapter["A"], module + up: adapter["B"]}
+    return file
+
+
+def parsed_by_the_library(adapters: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Any]]:
+    """What the UNet holds after load_lora_adapter of the same file, all in peft's spelling."""
+    from peft.tuners.lora import LoraLayer
+
+    unet = tiny.loaded(file_of(adapters, ["peft"] * len(adapters)))
+    return {
+        name: {
+            "A": layer.lora_A["default_0"].weight,
+            "B": layer.lora_B["default_0"].weight,
+            "alpha": float(layer.lora_alpha["default_0"]),
+        }
+        for name, layer in unet.named_modules()
+        if isinstance(layer, LoraLayer)
+    }
+
+
+@todo("8.6", guards="real factors, as the live library reads them")
+def test_a_file_that_mixes_spellings(candidate: Any, draw: Draw) -> None:
+    """The shipped adapter in all spellings at once is what the UNet loads from one of them."""
+    adapters = draw_stripes(draw)
+    spellings = draw.sample([*SPELLINGS] * 4, len(adapters))
+    answer = candidate.parse_state_dict(file_of(adapters, spellings))
+    wanted = functools.cache(lambda: parsed_by_the_library(adapters))
+    assert_parsed(answer, wanted, "a file of mixed spellings", live=True)
+
+
+UNKNOWN = {
+    "another name": ".lora_C.weight",
+    "a bias": ".lora_B.bias",
+    "a magnitude": ".lora_magnitude_vector",
+    "a plain weight": ".weight",
+    "a scale": ".dora_scale",
+    "an adapter's name": ".lora_A.default.weight",
+}
+
+
+@todo("8.6")
+@pytest.mark.parametrize("key", UNKNOWN)
+def test_an_unknown_key_is_refused(candidate: Any, draw: Draw, key: str) -> None:
+    """A key of another form is a ValueError: it would change the picture, and nobody would know."""
+    file, held = draw_file(draw, draw.choice([*SPELLINGS]), 5)
+    prefix = draw.choice(sorted(held))
+    file[prefix + UNKNOWN[key]] = draw.latents(5)
+    assert_raises(
+        lambda: candidate.parse_state_dict(file),
+        "ValueError",
+        what=f"a key ending in {UNKNOWN[key]}",
+    )
+
+
+@todo("8.6")
+@pytest.mark.parametrize(
+    "left", ["A alone", "B alone", "alpha alone", "A and alpha", "B and alpha"]
+)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_half_an_adapter_is_refused(candidate: Any, draw: Draw, spelling: str, left: str) -> None:
+    """An adapter whose other factor is missing is a ValueError."""
+    file, held = draw_file(draw, spelling, 5)
+    prefix = draw.choice(sorted(held))
+    down, up = SPELLINGS[spelling]
+    ends = {"A": down, "B": up, "alpha": ".alpha"}
+    for part, end in ends.items():
+        if part not in left.split():
+            del file[prefix + end]
+    assert_raises(
+        lambda: candidate.parse_state_dict(file), "ValueError", what=f"an adapter with {left}"
+    )

@@ -1,0 +1,127 @@
+"""UNets to put adapters into, and what diffusers and peft make of them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from diffusers import UNet2DConditionModel
+from torch import Tensor, nn
+
+from infralens.examiner import quiet_transformers
+from infralens.shapes import FOLDER, LORA_FOLDER
+
+State = dict[str, Tensor]
+LINEAR: dict[str, Any] = {
+    "sample_size": 8,
+    "block_out_channels": (16,),
+    "layers_per_block": 1,
+    "down_block_types": ("CrossAttnDownBlock2D",),
+    "mid_block_type": None,
+    "up_block_types": ("CrossAttnUpBlock2D",),
+    "attention_head_dim": 4,  # the number of heads
+    "norm_num_groups": 8,
+    "use_linear_projection": True,  # as Stable Diffusion 2 and XL
+}
+CONTEXT = 24
+
+
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Torch's own random numbers from a fixed seed, and afterwards as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(8)
+        yield
+
+
+@functools.lru_cache
+def small(context: int = CONTEXT) -> Any:
+    """A UNet whose attention blocks begin and end in linear layers."""
+    quiet_transformers()
+    with seeded():
+        return UNet2DConditionModel(**LINEAR, cross_attention_dim=context).eval()
+
+
+@functools.lru_cache
+def shipped() -> Any:
+    """The UNet of the pipeline of shapes, trained; its attention blocks begin in convolutions."""
+    quiet_transformers()
+    return UNet2DConditionModel.from_pretrained(FOLDER / "unet").float().eval()
+
+
+@functools.lru_cache
+def hollow(kind: str) -> Any:
+    """One of the two without numbers in it: enough where names alone are asked for."""
+    config = UNETS[kind]().config
+    with torch.device("meta"):
+        return UNet2DConditionModel.from_config(config)
+
+
+UNETS = {"linear": small, "shipped": shipped}
+PLACES = {"linear": "down_blocks.0.attentions.0", "shipped": "down_blocks.1.attentions.0"}
+
+
+def block_of(kind: str) -> Any:
+    """One of the UNet's Transformer2DModels."""
+    return UNETS[kind]().get_submodule(PLACES[kind])
+
+
+def leaves_of(model: nn.Module) -> dict[str, str]:
+    """Every module without modules in it: its kind, as the lab's skeleton knows them."""
+    kinds = {nn.Linear: "Linear", nn.Conv2d: "Conv2d"}
+    return {
+        name: kinds.get(type(module), "other")
+        for name, module in model.named_modules()
+        if name and not list(module.children())
+    }
+
+
+def adapted(unet: Any, targets: Sequence[str], rank: int, alpha: float) -> Any:
+    """A copy of the UNet after add_adapter(LoraConfig(…))."""
+    from peft import LoraConfig
+
+    unet = copy.deepcopy(unet)
+    with seeded():
+        unet.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(targets)))
+    return unet
+
+
+def adapted_layers(model: nn.Module) -> dict[str, Any]:
+    """The linear layers in it that peft has put an adapter on, by name."""
+    from peft.tuners.lora import Linear
+
+    return {name: part for name, part in model.named_modules() if isinstance(part, Linear)}
+
+
+def set_adapter(layer: Any, A: Tensor, B: Tensor, name: str = "default") -> None:  # noqa: N803
+    """Give one of peft's layers these factors."""
+    layer.lora_A[name].weight.data = A.clone()
+    layer.lora_B[name].weight.data = B.clone()
+
+
+@functools.lru_cache
+def stripes() -> dict[str, dict[str, Tensor]]:
+    """The shipped adapter, {module: {"A", "B"}} in float32, however its file spells them."""
+    from diffusers.utils import convert_unet_state_dict_to_peft
+    from safetensors.torch import load_file
+
+    file = load_file(LORA_FOLDER / "pytorch_lora_weights.safetensors")
+    found: dict[str, dict[str, Tensor]] = {}
+    for key, weight in convert_unet_state_dict_to_peft(file).items():
+        module, _, factor = key.removesuffix(".weight").rpartition(".lora_")
+        found.setdefault(module.removeprefix("unet."), {})[factor] = weight.float()
+    return found
+
+
+def loaded(file: State) -> Any:
+    """A copy of the shipped UNet with an adapter that load_lora_adapter has read (peft's keys)."""
+    unet = copy.deepcopy(shipped())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        unet.load_lora_adapter(file, prefix=None)
+    return unet
