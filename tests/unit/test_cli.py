@@ -97,7 +97,7 @@ def one_line(result: Result) -> str:
         (["grade", "lab-90"], "is in no workspace. Make one with `infralens init`"),
         (["grade", "lab-90", "--file", "nothing.py"], "nothing.py."),
         (["read", "lab-91"], "Did you mean lab-90?"),
-        (["debug", "90.7"], "There is no todo '90.7'. Did you mean 90."),
+        (["debug", "90.12"], "There is no todo '90.12'. Did you mean 90."),
         (["hint", "lab"], "There is no todo 'lab'."),
         (["gradd", "lab-90"], "There is no command 'gradd'. Did you mean grade?"),
         (["xyzzy"], "There is no command 'xyzzy'. See `infralens --help`."),

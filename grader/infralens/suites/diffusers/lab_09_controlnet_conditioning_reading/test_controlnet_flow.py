@@ -397,7 +397,7 @@ def assert_keeps(
     candidate: Any, scheduler: Any, steps: int, windows: Sequence[tuple[float, float]]
 ) -> None:
     """controlnet_keep gives the scales that the pipeline tells its ControlNet, out of 1."""
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     n = len(scheduler.timesteps)
     for start, end in windows:
         answer = candidate.controlnet_keep(n, start, end)
@@ -429,7 +429,7 @@ def test_a_turn_counts_when_it_lies_whole_in_the_window(
     scheduler, steps = DDIMScheduler(clip_sample=False), draw.integer(12, 24)
     if kind == "Heun":  # two turns a step, but one in the last
         scheduler, steps = HeunDiscreteScheduler(), draw.integer(7, 12)
-    scheduler.set_timesteps(steps)
+    scheduler.set_timesteps(num_inference_steps=steps)
     n = len(scheduler.timesteps)
     assert_keeps(candidate, scheduler, steps, [draw_window(draw, n), draw_window(draw, n)])
 
