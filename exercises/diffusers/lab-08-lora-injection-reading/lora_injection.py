@@ -55,7 +55,8 @@ class LoRALinear(nn.Module):
 
     lora_A: nn.Parameter (r, in), random, so that two layers begin differently.
     lora_B: nn.Parameter (out, r), zeros, so that a new layer's results are base's own, to the bit.
-    Both have the dtype and the device of base's weight, and both are trained.
+    Both have the dtype and the device of base's weight, and both are trained: gradients reach them,
+    and x.
 
     kept belongs to 8.4: None, or the base weight as it was before an adapter was fused into it.
 

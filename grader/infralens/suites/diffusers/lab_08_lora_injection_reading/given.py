@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -140,6 +141,16 @@ def linear(state: State) -> nn.Linear:
 def called(module: nn.Module, *args: Tensor) -> Any:
     """What a module makes of these."""
     return module(*args)
+
+
+def gradients(module: nn.Module, x: Tensor, upstream: Tensor) -> State:
+    """Gradients of x and of every parameter that has one, given those of the result."""
+    with torch.enable_grad():
+        x = x.clone().requires_grad_(True)
+        module.zero_grad(set_to_none=True)
+        module(x).backward(upstream)
+    found = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return {"x": torch.zeros_like(x) if x.grad is None else x.grad, **found}
 
 
 def parameters_of(module: nn.Module) -> dict[str, str]:

@@ -44,8 +44,9 @@ class LoRALinear(nn.Module):
         y = self.base(x)
         if self.original is not None:
             return y
-        more = wide(x) @ self.change().T
-        return like(wide(y) + more, y)
+        down, up = self.lora_A.double(), self.lora_B.double()
+        more = x.double().matmul(down.t()).matmul(up.t()).mul(self.s)
+        return y.double().add(more).to(y.dtype)
 
 
 def inject(model, targets, r, alpha):
