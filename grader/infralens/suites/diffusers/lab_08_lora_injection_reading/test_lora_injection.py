@@ -240,7 +240,7 @@ def shape_of(value: Any) -> str:
     return str(tuple(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
 
 
-@todo("8.2")
+@todo("8.2", guards="layers with and without a bias, and of equal widths")
 @BIAS
 @pytest.mark.parametrize("shape", ["different widths", "equal widths"])
 def test_the_adapter_is_added_to_the_base(
@@ -703,7 +703,7 @@ def test_a_fused_adapter_is_not_added_again(candidate: Any, draw: Draw) -> None:
     )
 
 
-@todo("8.4")
+@todo("8.4", guards="a second fuse at another scale")
 def test_a_second_fuse_replaces_the_first(candidate: Any, draw: Draw) -> None:
     """fuse computes from the weight as it was before any fusing."""
     case, (first, second) = draw_case(draw), draw_scales(draw)
