@@ -68,7 +68,7 @@ def scaling_of(alpha: float, rank: int, rslora: bool) -> float:
     return alpha / (math.sqrt(rank) if rslora else rank)
 
 
-@todo("8.1")
+@todo("8.1", guards="wide, tall and square layers of a usual rank")
 @pytest.mark.parametrize("scaling", ["by the rank", "by its root"])
 @pytest.mark.parametrize("shape", ["wide", "tall", "square"])
 def test_a_linear_layers_change(candidate: Any, draw: Draw, shape: str, scaling: str) -> None:
@@ -85,7 +85,7 @@ def test_a_linear_layers_change(candidate: Any, draw: Draw, shape: str, scaling:
     )
 
 
-@todo("8.1")
+@todo("8.1", guards="kernels of every shape")
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (3, 5)], ids=str)
 @pytest.mark.parametrize("channels", ["different", "equal"])
 def test_a_convolutions_change(
@@ -920,7 +920,7 @@ def test_any_number_of_adapters_adds_up(candidate: Any, draw: Draw, count: int) 
 
 
 @todo("8.5")
-@pytest.mark.parametrize("count", [0, 1, 2, 4])
+@pytest.mark.parametrize("count", [1, 0, 2, 4])
 def test_a_weight_for_each_adapter(candidate: Any, draw: Draw, count: int) -> None:
     """Another number of weights than of adapters is a ValueError, as in set_adapters."""
     adapters = draw_adapters(draw, [3, 3, 3], 20)
