@@ -257,7 +257,7 @@ class Layers(Twin):
 @layer_("base-is-trained", START)
 class Unfrozen(Twin):
     """base was not frozen. Then all of the weight is trained, and the saving is gone:
-    base.requires_grad_(False)."""
+    base.requires_grad_(requires_grad=False)."""
 
     def freeze(self) -> None:
         return None
@@ -390,7 +390,7 @@ def put(model: nn.Module, name: str, part: nn.Module) -> None:
 def put_all(
     model: nn.Module, names: Sequence[str], rank: int, alpha: float, layer: type[Twin] = Twin
 ) -> list[str]:
-    model.requires_grad_(False)
+    model.requires_grad_(requires_grad=False)
     for name in names:
         base = model.get_submodule(name)
         assert isinstance(base, nn.Linear)
@@ -507,7 +507,7 @@ def any_rank(model: nn.Module, targets: Sequence[str], rank: int, alpha: float) 
 def all_frozen(model: nn.Module, targets: Sequence[str], rank: int, alpha: float) -> list[str]:
     """The adapters were frozen with the rest, since the model was frozen last. Freeze it first."""
     names = put_in(model, targets, rank, alpha)
-    model.requires_grad_(False)
+    model.requires_grad_(requires_grad=False)
     return names
 
 
@@ -517,7 +517,7 @@ def nothing_done(model: nn.Module, targets: Sequence[str], rank: int, alpha: flo
     parent."""
     names = linears(model, targets)
     refused(names, rank)
-    model.requires_grad_(False)
+    model.requires_grad_(requires_grad=False)
     return names
 
 
@@ -538,7 +538,7 @@ def rest_trained(model: nn.Module, targets: Sequence[str], rank: int, alpha: flo
     bases = [part.base for part in model.modules() if isinstance(part, Twin)]
     model.requires_grad_(True)
     for base in bases:
-        base.requires_grad_(False)
+        base.requires_grad_(requires_grad=False)
     return names
 
 

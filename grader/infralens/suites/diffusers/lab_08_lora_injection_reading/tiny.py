@@ -75,9 +75,9 @@ def leaves_of(model: nn.Module) -> dict[str, str]:
     """Every module without modules in it: its kind, as the lab's skeleton knows them."""
     kinds = {nn.Linear: "Linear", nn.Conv2d: "Conv2d"}
     return {
-        name: kinds.get(type(module), "other")
-        for name, module in model.named_modules()
-        if name and not list(module.children())
+        name: kinds.get(type(part), "other")
+        for name, part in model.named_modules()
+        if name and not list(part.children())
     }
 
 
