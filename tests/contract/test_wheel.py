@@ -17,7 +17,7 @@ from infralens.stubs import answer_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_ENOUGH = 25  # shorter lines (`return total`) say nothing
-SAYS_LITTLE = r'.*:|"\w+",?|\w+=\w+,'  # `for t in timesteps:`, a name in a list, an argument handed on
+SAYS_LITTLE = r'.*:|"\w+",?|\w+=\w+,'  # `for t in timesteps:`, a listed name, a passed argument
 
 
 @pytest.fixture(scope="module")
