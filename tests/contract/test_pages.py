@@ -32,9 +32,11 @@ def test_a_page_with_a_broken_link_and_wrong_code_has_both_faults(tmp_path: Path
 def test_the_examples_of_a_stub_come_to_a_clear_not_yet(lab: Lab) -> None:
     module = types.ModuleType("stub")
     exec(compile(lab.stub.read_text(encoding="utf-8"), str(lab.stub), "exec"), vars(module))
-    for name, todo in lab.todo_of_name.items():
+    # An example may need an earlier todo as well, whose "not yet" then comes first.
+    not_yet = [f"NotImplementedError: TODO {todo.id}" for todo in lab.todos]
+    for name in lab.todo_of_name:
         for test in doctest.DocTestFinder().find(getattr(module, name), name, globs=vars(module)):
             said: list[str] = []
             doctest.DocTestRunner(verbose=False).run(test, out=said.append)
             if test.examples:
-                assert f"NotImplementedError: TODO {todo.id}" in "".join(said), test.name
+                assert any(text in "".join(said) for text in not_yet), test.name
