@@ -731,7 +731,7 @@ def test_each_half_is_itself(
     _, _, embeds, image, scale, _ = turn.arguments
     latents = draw.latents(2 * batch, *turn.inputs.latents.shape[1:])
     t = torch.tensor(draw.integer(40, 90) + 0.5)
-    controlnet, unet = nets.lent_controlnet(turn.nets.controlnet), nets.lent_unet(turn.nets.unet)
+    unet, controlnet = lent(turn)
     answer = candidate.controlled_prediction(
         unet, controlnet, latents, t, embeds, image, scale, guess
     )
