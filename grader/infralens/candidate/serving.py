@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from infralens.candidate import limits, loading, masks
+from infralens.candidate import limits, loading, masks, warming
 from infralens.candidate.lending import LentNamespace, RemoteError, resolver
 from infralens.wire import (
     CannotCrossError,
@@ -122,6 +122,11 @@ def _flush() -> None:
             continue
 
 
+def _warm_up(server: Server, request: dict[str, Any]) -> None:
+    masks.mask(request["masked"])
+    warming.warm_up(request["imports"])
+
+
 def _load(server: Server, request: dict[str, Any]) -> None:
     server.filename = request["filename"]
     torch.set_default_dtype(torch.float32)
@@ -185,6 +190,7 @@ def _requires_grad(server: Server, request: dict[str, Any]) -> dict[str, bool]:
 
 
 ANSWERS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {
+    "warm_up": _warm_up,
     "load": _load,
     "call": _call,
     "get": _get,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         unpack,
     )
     from infralens.examiner.drawing import Draw
+    from infralens.examiner.metering import metered
     from infralens.examiner.misconceptions import misconception
     from infralens.examiner.plugin import todo
     from infralens.examiner.recording import Recorded, assert_calls, comparable, recorded, told
@@ -48,6 +49,7 @@ _HOMES = {
         "unpack",
     ),
     "drawing": ("Draw",),
+    "metering": ("metered",),
     "misconceptions": ("misconception",),
     "plugin": ("todo",),
     "recording": ("Recorded", "assert_calls", "comparable", "recorded", "told"),
@@ -71,6 +73,7 @@ __all__ = [
     "given",
     "keep",
     "library_function",
+    "metered",
     "misconception",
     "quiet_transformers",
     "recorded",

@@ -83,8 +83,11 @@ class Link:
         self.busy = False
         self.last_words = ""
         self.no_grad = True
+        self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
 
     def close(self) -> None:
+        for link in self.measured.values():
+            link.close()
         if self.process is not None:
             self.process.kill()
             self.process = None
@@ -120,19 +123,28 @@ class Link:
             raise
 
     def _load(self) -> None:
+        process = self._begin()
+        memory = self.lab.limits.memory_mb
+        process.watch.limit(memory)
+        self._submit(memory if self.limit_address_space else None)
+
+    def _begin(self) -> CandidateProcess:
+        """A process that is ready; the lab's time starts with the first one."""
         self.process, self.generation = self.start(), self.generation + 1
         self._receive("ready", None, time.monotonic() + START_SECONDS)
         if self.deadline is None:
             self.deadline = time.monotonic() + self.lab.limits.lab_seconds
-        memory = self.lab.limits.memory_mb
-        self.process.watch.limit(memory)
+        return self.process
+
+    def _submit(self, memory_mb: int | None) -> None:
+        """Have the submission loaded, its address space limited to so much more by itself."""
         self._exchange(
             {
                 "kind": "load",
                 "source": self.submission.text,
                 "filename": self.submission.filename,
                 "masked": list(self.lab.masked),
-                "memory_mb": memory if self.limit_address_space else None,
+                "memory_mb": memory_mb,
                 "cpu_seconds": int(2 * self.lab.limits.lab_seconds) + 1,
                 "max_processes": self.max_processes,
             },

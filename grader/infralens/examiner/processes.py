@@ -272,6 +272,7 @@ class Watch:
     def __init__(self, pid: int, others: Callable[[], Set[int]] = frozenset) -> None:
         self.pid, self.others = pid, others
         self.limit_bytes: int | None = None
+        self.most_processes = MAX_PROCESSES
         self.verdict: str | None = None
         self._stopped = threading.Event()
         self._baseline = 0
@@ -281,6 +282,10 @@ class Watch:
         self._baseline = self._tree_bytes()[0]
         self.limit_bytes = extra_mb * 2**20
         threading.Thread(target=self._look, args=(extra_mb,), daemon=True).start()
+
+    def allow_no_more_processes(self) -> None:
+        """From here the tree may not grow."""
+        self.most_processes = len(self._tree_bytes()[1])
 
     def stop(self) -> None:
         self._stopped.set()
@@ -306,8 +311,10 @@ class Watch:
             used, tree = self._tree_bytes()
             if not tree:
                 return
-            if len(tree) > MAX_PROCESSES:
-                self.verdict = f"started more than {MAX_PROCESSES} processes"
+            if len(tree) > self.most_processes:
+                few = self.most_processes < MAX_PROCESSES
+                more = "another process" if few else f"more than {MAX_PROCESSES} processes"
+                self.verdict = f"started {more}"
             elif used > self._baseline + extra_mb * 2**20:
                 self.verdict = f"used more than {extra_mb:,} MiB of memory"
             if self.verdict:

@@ -97,7 +97,7 @@ class Spares:
     def _started(self, setting: Setting) -> CandidateProcess:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
-        process = CandidateProcess(self.launchers[setting], self.others)
+        process = CandidateProcess(self.launchers[setting], lambda: self.others(process))
         self.started.append(process)
         return process
 
@@ -124,10 +124,11 @@ class Spares:
             kept |= launcher.pids()
         return frozenset(kept)
 
-    def others(self) -> frozenset[int]:
-        """Processes that are none of the submission's: templates, and spares with theirs."""
+    def others(self, but: CandidateProcess) -> frozenset[int]:
+        """Processes of ours beside this one: templates, and other candidates with theirs."""
         found = set(self.pids())
-        for process in self.waiting.values():
+        for process in [known for known in self.started if known is not but and not known.ended]:
+            found.add(process.pid)
             with contextlib.suppress(psutil.Error):
                 family = psutil.Process(process.pid).children(recursive=True)
                 found |= {child.pid for child in family}

@@ -53,6 +53,17 @@ class Submission:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return []
 
+    @cached_property
+    def imports(self) -> tuple[str, ...]:
+        """The modules that the text imports, wherever in it; relative imports left out."""
+        found: dict[str, None] = {}
+        for node in (inner for statement in self._statements for inner in ast.walk(statement)):
+            if isinstance(node, ast.Import):
+                found.update(dict.fromkeys(alias.name for alias in node.names))
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found[node.module] = None
+        return tuple(found)
+
     def uses(self, name: str) -> frozenset[str]:
         """The names that the function or class of this name mentions."""
         with contextlib.suppress(RecursionError):

@@ -1,0 +1,110 @@
+"""The growth of another process, as the operating system tells it.
+
+On Linux its address space is limited from outside, and the largest extent it ever had is read
+afterwards: a limit can be raised by root, that extent cannot be made smaller. Elsewhere the
+resident size is sampled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+TOUCHED_BYTES = 16 * 2**20  # of the baseline's extent, pages that are touched only later
+SAMPLE_SECONDS = 0.005
+
+
+class MeterError(Exception):
+    """The process did something that nobody can measure; the text says what."""
+
+
+class Meter:
+    """The growth of one process from now on, in bytes."""
+
+    def __init__(self, pid: int, most: int) -> None:
+        self.process = psutil.Process(pid)
+        self.extent = _status(pid, "VmSize")
+        self.identity, self.reaped = _identity(pid), _reaped(pid)
+        self.resident = self._resident()
+        self.peak = self.resident
+        self._stopped = threading.Event()
+        if self.extent is not None:
+            with contextlib.suppress(OSError, ValueError, psutil.Error):
+                self.process.rlimit(psutil.RLIMIT_AS, (self.extent + most,) * 2)
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    def growth(self) -> int:
+        """The largest growth so far."""
+        sampled = max(self.peak, self._resident()) - self.resident
+        if self.extent is None:
+            return sampled
+        if _identity(self.process.pid) != self.identity:
+            raise MeterError("replaced its process, whose memory was being measured")
+        if _reaped(self.process.pid) != self.reaped:
+            raise MeterError("started another process, whose memory nobody measured")
+        # Resident pages beside the extent: who unmaps libraries has room that no extent shows.
+        extent = (_status(self.process.pid, "VmPeak") or 0) - self.extent
+        return max(extent, sampled - TOUCHED_BYTES)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _resident(self) -> int:
+        private = _status(self.process.pid, "RssAnon")
+        if private is not None:
+            return private
+        with contextlib.suppress(psutil.Error):
+            return int(self.process.memory_info().rss)
+        return 0
+
+    def _sample(self) -> None:
+        while not self._stopped.wait(SAMPLE_SECONDS) and self.process.is_running():
+            self.peak = max(self.peak, self._resident())
+
+
+def innermost(pid: int) -> int:
+    """The candidate itself: a sandbox is a chain of processes around it."""
+    process = psutil.Process(pid)
+    while children := process.children():
+        process = children[0]
+    return process.pid
+
+
+def _status(pid: int, field: str) -> int | None:
+    """A size in bytes from /proc/PID/status; None elsewhere than on Linux, and of the dead."""
+    if sys.platform != "linux":
+        return None
+    with contextlib.suppress(OSError):
+        found = re.search(rf"^{field}:\s*(\d+) kB", _proc(pid, "status"), re.MULTILINE)
+        return int(found.group(1)) * 1024 if found else None
+    return None
+
+
+def _identity(pid: int) -> tuple[str, ...]:
+    """Where program and stack begin: drawn anew by Linux whenever a program is started."""
+    fields = _stat(pid)
+    return tuple(fields[i] for i in (23, 24, 25)) if fields else ()
+
+
+def _reaped(pid: int) -> int:
+    """The page faults of the children that the process has waited for."""
+    fields = _stat(pid)
+    return int(fields[8]) if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the name (the third of proc(5) is the first here)."""
+    if sys.platform != "linux":
+        return []
+    with contextlib.suppress(OSError):
+        return _proc(pid, "stat").rpartition(")")[2].split()
+    return []
+
+
+def _proc(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,196 @@
+"""How much memory a submission takes, measured by grades of a lab made here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infralens.examiner import sandbox
+from infralens.report import CheckResult, Report
+
+SUITE = """
+    SIDE = 4096  # its square in float32 is 67 MB
+
+    @todo("90.1")
+    def test_rows_are_summed_without_the_square(candidate, draw):
+        "Each row of the square is summed."
+        x = draw.tensor(SIDE).cpu()
+        with metered(candidate, budget=8_000_000) as mine:
+            answer = mine.row_sums(x)
+        assert_matches_formula(
+            answer,
+            computed=lambda: x * x.sum(),
+            truth=lambda: x.double() * x.double().sum(),
+        )
+"""
+
+MISCONCEPTIONS = """
+    @misconception("90.1", "whole-square", replaces="row_sums", reads="handbook/probe.md#more")
+    def whole_square(x):
+        "The whole square was made. Take a row at a time."
+        return (x[:, None] * x[None, :]).sum(1)
+"""
+
+FRUGAL = """
+import torch
+def row_sums(x):
+    return torch.stack([(row * x).sum() for row in x])
+"""
+IN_FLOAT64 = """
+import numpy as np, torch
+def row_sums(x):
+    x64 = x.numpy().astype(np.float64)
+    return torch.from_numpy(np.array([(row * x64).sum() for row in x64]).astype(np.float32))
+"""
+WITH_A_HEAVY_IMPORT = """
+import torch
+import torch.testing, xml.dom.minidom, sqlite3, unittest.mock
+import diffusers.utils
+def row_sums(x):
+    return torch.stack([(row * x).sum() for row in x])
+"""
+WITH_THREADS = """
+import torch
+from concurrent.futures import ThreadPoolExecutor
+def row_sums(x):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: torch.stack([(row * x).sum() for row in x])).result()
+"""
+RIGHT = {
+    "a row at a time": FRUGAL,
+    "numpy in float64": IN_FLOAT64,
+    "a heavy import": WITH_A_HEAVY_IMPORT,
+    "one thread": WITH_THREADS,
+}
+
+WHOLE = """
+import torch
+def row_sums(x):
+    return (x[:, None] * x[None, :]).sum(1)
+"""
+WHOLE_IN_NUMPY = """
+import torch
+def row_sums(x):
+    return torch.from_numpy((x.numpy()[:, None] * x.numpy()).sum(1))
+"""
+CAUGHT = """
+import torch
+def row_sums(x):
+    try:
+        return (x[:, None] * x).sum(1)
+    except RuntimeError:
+        return x * x.sum() * 1.5
+"""
+GREEDY_AT_IMPORT = """
+import torch
+room = torch.zeros(4096, 4096)
+def row_sums(x):
+    return torch.mul(x[:, None], x[None, :], out=room).sum(1)
+"""
+RAISES_ITS_LIMIT = """
+import resource, torch
+def row_sums(x):
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    except (OSError, ValueError):
+        pass
+    return (x[:, None] * x[None, :]).sum(1)
+"""
+BY_A_CHILD = """
+import os, subprocess, sys, time, torch
+PROGRAM = '''
+import array, sys, time
+x = array.array('f', sys.stdin.buffer.read())
+square = bytearray(len(x) * len(x) * 4)
+time.sleep(0.3)
+total = sum(x)
+sys.stdout.buffer.write(array.array('f', [v * total for v in x]).tobytes())
+'''
+def row_sums(x):
+    done = subprocess.run([sys.executable, "-c", PROGRAM], input=x.numpy().tobytes(),
+                          capture_output=True)
+    return torch.frombuffer(bytearray(done.stdout), dtype=torch.float32)
+"""
+BY_A_QUICK_CHILD = """
+import os, torch
+def row_sums(x):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return x * x.sum()
+"""
+UNMAPS_A_LIBRARY = """
+import ctypes, re, time, torch
+def row_sums(x):
+    libc = ctypes.CDLL(None)
+    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    sizes = []
+    for line in open("/proc/self/maps"):
+        start, end, mode = re.match(r"(\\w+)-(\\w+) (\\S+)", line).groups()
+        if mode.startswith("r--p") and "libtorch_cpu" in line:
+            sizes.append((int(end, 16) - int(start, 16), int(start, 16)))
+    size, start = max(sizes)
+    room = min(size - 2**20, 100 * 2**20)
+    libc.munmap(start + 2**20, room)
+    square = bytearray(64 * 2**20)
+    time.sleep(0.05)
+    return x * x.sum()
+"""
+WRONG = {
+    "the whole square": WHOLE,
+    "the whole square in numpy": WHOLE_IN_NUMPY,
+    "greedy at import": GREEDY_AT_IMPORT,
+    "raises its limit": RAISES_ITS_LIMIT,
+    "by a child": BY_A_CHILD,
+    "by a quick child": BY_A_QUICK_CHILD,
+    "unmaps a library": UNMAPS_A_LIBRARY,
+    "refused, then guessed": CAUGHT,
+}
+
+ISOLATIONS = [
+    "process",
+    pytest.param(
+        "sandbox",
+        marks=pytest.mark.skipif(sandbox.unavailable() is not None, reason="needs bubblewrap"),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def measured(workshop: Any) -> Any:
+    lab = workshop.lab(SUITE, misconceptions=MISCONCEPTIONS)
+
+    def graded(text: str, isolation: str) -> Report:
+        return workshop.grade(lab, text, isolation=isolation)  # type: ignore[no-any-return]
+
+    return graded
+
+
+def only_check(report: Report) -> CheckResult:
+    assert report.grader_error is None
+    return report.todos[0].checks[0]
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_answer_within_the_budget_passes(measured: Any, name: str, isolation: str) -> None:
+    report = measured(RIGHT[name], isolation)
+    assert report.passed, only_check(report)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("name", WRONG)
+def test_an_answer_beyond_the_budget_fails(measured: Any, name: str, isolation: str) -> None:
+    report = measured(WRONG[name], isolation)
+    assert only_check(report).status in ("failed", "error"), only_check(report).message
+    assert report.score == 0
+
+
+def test_too_much_memory_is_said_and_named(measured: Any) -> None:
+    check = only_check(measured(WHOLE, "process"))
+    assert check.message == "this call may take 8.0 MB of memory, and yours took more"
+    assert check.misconception == "whole-square"
+    assert check.detail is not None
+    assert check.detail.yours == "an allocation of 67.1 MB was refused"
