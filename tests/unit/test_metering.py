@@ -25,6 +25,20 @@ SUITE = """
         )
 """
 
+BLOCKS = """
+    @todo("90.1")
+    def test_blocks_are_added_one_by_one(candidate, draw):
+        "Each block is added and let go."
+        blocks = [draw.tensor(1_000_000).cpu() for _ in range(24)]
+        with metered(candidate, budget=24_000_000) as mine:
+            answer = mine.total(lambda j: blocks[j], len(blocks))
+        assert_matches_formula(
+            answer,
+            computed=lambda: sum(blocks),
+            truth=lambda: sum(block.double() for block in blocks),
+        )
+"""
+
 MISCONCEPTIONS = """
     @misconception("90.1", "whole-square", replaces="row_sums", reads="handbook/probe.md#more")
     def whole_square(x):
@@ -149,6 +163,20 @@ WRONG = {
     "refused, then guessed": CAUGHT,
 }
 
+KEEPS_BLOCKS = """
+import torch
+def total(blocks, n):
+    return torch.stack([blocks(j) for j in range(n)]).sum(0)
+"""
+LETS_BLOCKS_GO = """
+import torch
+def total(blocks, n):
+    found = blocks(0)
+    for j in range(1, n):
+        found += blocks(j)
+    return found
+"""
+
 ISOLATIONS = [
     "process",
     pytest.param(
@@ -194,3 +222,10 @@ def test_too_much_memory_is_said_and_named(measured: Any) -> None:
     assert check.misconception == "whole-square"
     assert check.detail is not None
     assert check.detail.yours == "an allocation of 67.1 MB was refused"
+
+
+def test_what_a_callback_gave_counts(workshop: Any) -> None:
+    lab = workshop.lab(BLOCKS)
+    assert workshop.grade(lab, LETS_BLOCKS_GO).passed
+    check = only_check(workshop.grade(lab, KEEPS_BLOCKS))
+    assert check.message == "this call may take 24.0 MB of memory, and yours took more"

@@ -16,6 +16,7 @@ from infralens.candidate.lending import LentNamespace, RemoteError, resolver
 from infralens.wire import (
     CannotCrossError,
     ChannelClosedError,
+    ChannelError,
     Handle,
     pack,
     read_frame,
@@ -95,11 +96,23 @@ class Server:
             raise TypeError(_refusal(question, error)) from None
         self.answers.write(frame)
         self.answers.flush()
-        reply = unpack(*read_frame(self.requests), resolve=self.resolve)
+        reply = self._reply()
         if "raised" in reply:
             raised = reply["raised"]
             raise (raised if isinstance(raised, RemoteError) else RemoteError(str(raised)))
         return reply["value"]
+
+    def _reply(self) -> dict[str, Any]:
+        try:
+            return unpack(*read_frame(self.requests), resolve=self.resolve)
+        except ChannelError as error:
+            if _out_of_memory(error.__cause__):
+                raise MemoryError("no memory is left for what was asked for") from None
+            raise
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
 
 
 def _refusal(question: dict[str, Any], error: CannotCrossError) -> str:
