@@ -185,6 +185,16 @@ def test_stripes_are_told_from_even_fills() -> None:
     assert np.mean(np.array(even) >= measuring.STRIPES_FROM) <= 0.02
 
 
+def test_stripes_of_a_dim_colour_count_as_those_of_a_bright_one() -> None:
+    drawings = [d for d in drawing.draw_set(400, seed=5) if d.combination.size == "large"]
+
+    def swing(colour: str) -> float:
+        painted = [drawing.paint(d, True) for d in drawings if d.combination.colour == colour]
+        return float(np.mean([measuring.stripes(np.asarray(picture)) for picture in painted]))
+
+    assert swing("green") == pytest.approx(swing("yellow"), rel=0.1)
+
+
 def test_the_judge_names_the_shapes_of_striped_drawings() -> None:
     drawings = drawing.draw_set(48, seed=6)
     pictures = [drawing.paint(d, striped=True) for d in drawings]
@@ -322,7 +332,7 @@ def test_lora_adds_stripes_at_strength_one(swings: dict[float, Any]) -> None:
 
 
 def test_lora_grows_with_its_strength(swings: dict[float, Any]) -> None:
-    """Twelve pictures say little: README.md has the shares of four times sixty."""
+    """Twelve pictures say little: README.md has the shares of 300."""
     assert swings[0.0].mean() < swings[0.5].mean() < swings[1.0].mean()
     assert np.mean(swings[1.0] >= measuring.STRIPES_FROM) >= 0.75
 

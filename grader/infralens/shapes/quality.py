@@ -27,7 +27,7 @@ NEGATIVE_PROMPTS = 12
 """Prompts per colour in the test of negative prompts."""
 
 CONTROLLED = 60
-STYLED = 60
+STYLED = 300
 
 STYLE_GUIDANCE = 2.0
 """guidance_scale for the LoRA. No caption names its style, so guidance does not strengthen it; it
