@@ -13,6 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from infralens.examiner import assert_equals
+from infralens.examiner.comparison import MismatchError
+from infralens.examiner.misconceptions import Misconception
+from infralens.examiner.naming import name_the_misconception
+from infralens.examiner.trial import Trial
 from infralens.grading import examiner, grade
 from infralens.report import CheckResult, Report
 
@@ -776,6 +781,27 @@ def doubled(box): return Wrapped(box.content * FACTOR)
     check = checks_of(workshop.grade(lab, "FACTOR = 3\n" + text))["test_twice"]
     assert check.misconception == "tripled"
     assert checks_of(workshop.grade(lab, "FACTOR = 4\n" + text))["test_twice"].misconception is None
+
+
+def test_no_name_is_looked_for_when_the_time_for_names_is_over(workshop: Any) -> None:
+    wrong = """
+    @misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
+    def two():
+        return 2
+    """
+    suite = workshop.lab(ONE, misconceptions=wrong).suite
+    failure, trial = MismatchError("not one", answer=2), Trial(compared=1)
+
+    def name(until: float) -> Misconception | None:
+        def check(stand_in: Any) -> None:
+            assert_equals(stand_in.one(), value=1)
+
+        return name_the_misconception(suite, "90.1", trial, failure, check, until=until)
+
+    named = name(until=time.monotonic() + 60)
+    assert named is not None
+    assert named.name == "two"
+    assert name(until=time.monotonic() - 1) is None
 
 
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:

@@ -7,6 +7,8 @@ says nothing: several mistakes make differences of one size.
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,13 @@ def name_the_misconception(
     trial: Trial,
     failure: MismatchError | LearnerError,
     check: Callable[[RehearsedCandidate], object],
+    *,
+    until: float = math.inf,
 ) -> Misconception | None:
-    """The first misconception of this todo that gives the learner's answer, if one does."""
+    """The first misconception of this todo that gives the learner's answer, if one does.
+
+    None is tried after `until`, seconds of time.monotonic.
+    """
     wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
     if wrong is NO_ANSWER:
         return None
@@ -44,6 +51,8 @@ def name_the_misconception(
     for misconception in misconceptions_of(suite):
         if misconception.todo != todo_id:
             continue
+        if time.monotonic() > until:
+            return None
         names = {**misconception.beside, misconception.replaces: misconception.answer}
         stand_in = RehearsedCandidate(names)
         answer = _replay(functools.partial(check, stand_in), stop_at)

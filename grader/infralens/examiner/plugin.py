@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ PLAIN_PYTEST = (
     ),
 )
 
+NAMING_SECONDS = 20.0  # a todo: where each replay runs a pipeline, all of them take a minute
 MAX_MESSAGE = 2000  # a report holds a sentence, not what a submission can make of one
 FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
 Emit = Callable[[dict[str, Any]], None]
@@ -111,6 +113,7 @@ class ExaminerPlugin:
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
+        self.naming: dict[str, float] = {}  # seconds spent on names, by todo
 
     @pytest.fixture
     def candidate(self) -> Any:
@@ -241,13 +244,17 @@ class ExaminerPlugin:
             seen.misconception is None for seen in self.outcomes.get(_check_name(item), ())
         )
         if unnamed and isinstance(failure, MismatchError | LearnerError) and not not_started:
+            began = time.monotonic()
             named = name_the_misconception(
                 self.lab.suite,
                 todo_id,
                 trial,
                 failure,
                 lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
+                until=began + NAMING_SECONDS - self.naming.get(todo_id, 0.0),
             )
+            spent = time.monotonic() - began
+            self.naming[todo_id] = self.naming.get(todo_id, 0.0) + spent
         status: CheckStatus = "failed"
         if isinstance(failure, NoAnswerError):
             status = failure.status
