@@ -71,7 +71,14 @@ def row_sums(x):
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: torch.stack([(row * x).sum() for row in x])).result()
 """
+BY_NUMPYS_BLAS = """
+import numpy as np, torch
+def row_sums(x):
+    ones = np.ones(len(x))
+    return torch.from_numpy(np.array([row * (x.numpy() @ ones) for row in x.numpy()], np.float32))
+"""
 RIGHT = {
+    "numpy's product": BY_NUMPYS_BLAS,
     "a row at a time": FRUGAL,
     "numpy in float64": IN_FLOAT64,
     "a heavy import": WITH_A_HEAVY_IMPORT,
@@ -152,7 +159,22 @@ def row_sums(x):
     time.sleep(0.05)
     return x * x.sum()
 """
+KEEPS_A_FILE = """
+import os, torch
+def row_sums(x):
+    file = os.memfd_create("square")
+    for row in x:
+        os.write(file, (row * x).numpy().tobytes())
+    os.lseek(file, 0, os.SEEK_SET)
+    sums = [torch.frombuffer(bytearray(os.read(file, 4 * len(x))), dtype=x.dtype).sum() for _ in x]
+    return torch.stack(sums)
+"""
 WRONG = {
+    "keeps a file in memory": KEEPS_A_FILE,
+    "unmaps a library, shares a map": UNMAPS_A_LIBRARY.replace(
+        "bytearray(64 * 2**20)",
+        "__import__('mmap').mmap(-1, 64 * 2**20); square.write(bytes(2**20) * 64)",
+    ),
     "the whole square": WHOLE,
     "the whole square in numpy": WHOLE_IN_NUMPY,
     "greedy at import": GREEDY_AT_IMPORT,

@@ -61,3 +61,9 @@ def limit_memory(extra_mb: int) -> None:
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     _limit("RLIMIT_AS", pages * resource.getpagesize() + extra_mb * 2**20)
+
+
+def limit_extent(most_bytes: int) -> None:
+    """Let the address space be so large and no larger, and no file: one could lie in memory."""
+    _limit("RLIMIT_AS", most_bytes)
+    _limit("RLIMIT_FSIZE", 0)

@@ -150,6 +150,8 @@ def _load(server: Server, request: dict[str, Any]) -> None:
         limits.limit_processes(request["max_processes"])
     if request["memory_mb"]:
         limits.limit_memory(request["memory_mb"])
+    if request["extent_bytes"]:
+        limits.limit_extent(request["extent_bytes"])
     server.module = loading.load(request["source"], server.filename)
 
 

@@ -7,6 +7,7 @@ import ctypes
 import importlib
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -29,6 +30,8 @@ def warm_up(imports: Iterable[str]) -> None:
             importlib.import_module(name)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         _use_torch(dtype)
+    for numbers in (np.ones((256, 256), np.float32), np.ones((256, 256), np.float64)):
+        numbers @ numbers  # its BLAS takes a buffer of 32 MiB, once
 
 
 def _use_torch(dtype: torch.dtype) -> None:

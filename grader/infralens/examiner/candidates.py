@@ -126,7 +126,7 @@ class Link:
         process = self._begin()
         memory = self.lab.limits.memory_mb
         process.watch.limit(memory)
-        self._submit(memory if self.limit_address_space else None)
+        self._submit(memory_mb=memory if self.limit_address_space else None)
 
     def _begin(self) -> CandidateProcess:
         """A process that is ready; the lab's time starts with the first one."""
@@ -136,8 +136,8 @@ class Link:
             self.deadline = time.monotonic() + self.lab.limits.lab_seconds
         return self.process
 
-    def _submit(self, memory_mb: int | None) -> None:
-        """Have the submission loaded, its address space limited to so much more by itself."""
+    def _submit(self, *, memory_mb: int | None = None, extent_bytes: int | None = None) -> None:
+        """Have the submission loaded, its address space limited to so much more or in all."""
         self._exchange(
             {
                 "kind": "load",
@@ -145,6 +145,7 @@ class Link:
                 "filename": self.submission.filename,
                 "masked": list(self.lab.masked),
                 "memory_mb": memory_mb,
+                "extent_bytes": extent_bytes,
                 "cpu_seconds": int(2 * self.lab.limits.lab_seconds) + 1,
                 "max_processes": self.max_processes,
             },

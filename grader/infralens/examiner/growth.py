@@ -1,8 +1,7 @@
 """The growth of another process, as the operating system tells it.
 
-On Linux its address space is limited from outside, and the largest extent it ever had is read
-afterwards: a limit can be raised by root, that extent cannot be made smaller. Elsewhere the
-resident size is sampled.
+On Linux the largest extent that its address space ever had is read afterwards: it cannot be made
+smaller. Elsewhere the resident size is sampled.
 """
 
 from __future__ import annotations
@@ -26,16 +25,13 @@ class MeterError(Exception):
 class Meter:
     """The growth of one process from now on, in bytes."""
 
-    def __init__(self, pid: int, most: int) -> None:
+    def __init__(self, pid: int) -> None:
         self.process = psutil.Process(pid)
         self.extent = _status(pid, "VmSize")
         self.identity, self.reaped = _identity(pid), _reaped(pid)
         self.resident = self._resident()
         self.peak = self.resident
         self._stopped = threading.Event()
-        if self.extent is not None:
-            with contextlib.suppress(OSError, ValueError, psutil.Error):
-                self.process.rlimit(psutil.RLIMIT_AS, (self.extent + most,) * 2)
         threading.Thread(target=self._sample, daemon=True).start()
 
     def growth(self) -> int:
@@ -57,7 +53,7 @@ class Meter:
     def _resident(self) -> int:
         private = _status(self.process.pid, "RssAnon")
         if private is not None:
-            return private
+            return private + (_status(self.process.pid, "RssShmem") or 0)
         with contextlib.suppress(psutil.Error):
             return int(self.process.memory_info().rss)
         return 0

@@ -1,9 +1,10 @@
 """How much memory a submission takes: a process of its own, and its growth seen from outside.
 
 What is counted is what the operating system says, never what the process says of itself. The
-process is fresh and warm, and the count begins before the submission is loaded. An answer that
-needs too much ends in its own MemoryError or is found to have grown too far. Tensors are to stay on
-the CPU: what a GPU holds is not seen here.
+process is fresh and warm, and the count begins before the submission is loaded. On Linux the
+process first limits its own address space, so that an answer which needs too much ends in a
+MemoryError; where that limit can be lifted again, as by root, the growth tells. Tensors are to stay
+on the CPU: what a GPU holds is not seen here.
 """
 
 from __future__ import annotations
@@ -78,10 +79,12 @@ class MeasuredLink(Link):
         masked, imports = list(self.lab.masked), list(self.submission.imports)
         message = {"kind": "warm_up", "masked": masked, "imports": imports}
         self._exchange(message, START_SECONDS)
-        self.meter = Meter(innermost(process.pid), self.budget + INTERPRETER_BYTES)
+        self.meter = Meter(innermost(process.pid))
         process.watch.allow_no_more_processes()
         process.watch.limit(self.lab.limits.memory_mb)
-        self._submit(None)
+        extent = self.meter.extent
+        most = None if extent is None else extent + self.budget + INTERPRETER_BYTES
+        self._submit(extent_bytes=most)
 
 
 def _measured_link(link: Link, budget: int) -> MeasuredLink:
