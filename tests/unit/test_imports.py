@@ -86,7 +86,10 @@ MAY_KNOW = {
     "infralens.cli": (ALL,),
 }
 QUIZ = (*MAY_KNOW["infralens.suites"], "infralens.quiz")
-SUITES_MAY_USE = {"diffusers", "torch", "numpy", "pytest", "safetensors", "transformers", "peft"}
+SUITES_MAY_USE = {
+    *("torch", "numpy", "pytest"),
+    *("diffusers", "accelerate", "peft", "safetensors", "tokenizers", "transformers"),
+}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -291,12 +291,12 @@ class Watch:
         self._stopped.set()
 
     def _tree_bytes(self) -> tuple[int, list[psutil.Process]]:
-        others = self.others()
         try:
             root = psutil.Process(self.pid)
             tree = [root, *root.children(recursive=True)]
-            known = {self.pid, *(process.pid for process in tree)} | others
             strays = psutil.Process().children(recursive=True)
+            # Asked only now: one that was started a moment ago is known by now.
+            known = {process.pid for process in tree} | self.others()
             tree += [process for process in strays if process.pid not in known]
         except psutil.Error:
             return 0, []

@@ -33,6 +33,7 @@ from infralens.examiner.processes import (
     CandidateProcess,
     adopt_orphans,
     candidate_environment,
+    children_of_ours,
     end_with_the_parent,
     kill_descendants,
     remove,
@@ -78,6 +79,7 @@ class Spares:
         self.more_will_follow = more_will_follow
         self.launchers: dict[Setting, Launcher] = {}
         self.started: list[CandidateProcess] = []
+        self.starting = False
         self.waiting: dict[Setting, CandidateProcess] = {}
 
     def prepare(self, setting: Setting) -> None:
@@ -97,8 +99,10 @@ class Spares:
     def _started(self, setting: Setting) -> CandidateProcess:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
+        self.starting = True
         process = CandidateProcess(self.launchers[setting], lambda: self.others(process))
         self.started.append(process)
+        self.starting = False
         return process
 
     def sweep(self) -> None:
@@ -125,9 +129,14 @@ class Spares:
         return frozenset(kept)
 
     def others(self, but: CandidateProcess) -> frozenset[int]:
-        """Processes of ours beside this one: templates, and other candidates with theirs."""
+        """Processes of ours beside this one: templates, and other candidates with theirs.
+
+        While one is started it may be anyone: a watch must not take it for a stray.
+        """
+        if self.starting:
+            return children_of_ours()
         found = set(self.pids())
-        for process in [known for known in self.started if known is not but and not known.ended]:
+        for process in [known for known in self.started if known is not but]:
             found.add(process.pid)
             with contextlib.suppress(psutil.Error):
                 family = psutil.Process(process.pid).children(recursive=True)
