@@ -208,6 +208,13 @@ def tracing(name: str, reads: str = INSTRUMENTS) -> Callable[[Wrong], Wrong]:
     return misconception("10.2", name, replaces="trace", reads=reads)
 
 
+@tracing("since-the-event-before", CLOCK)
+def since_before(*given: Any, **call: Any) -> Traced:
+    """The time since the event before was counted. Between two components the pipeline works too,
+    or waits: read the clock when the component is called and when it is done."""
+    return run(given, call, time=lambda began, called, before, now: (before - began, now - before))
+
+
 KNOWN_NAMES = {
     **dict.fromkeys(["text_encoder", "text_encoder_2"], ("encode", "forward")),
     **dict.fromkeys(["unet", "transformer"], ("denoise", "forward")),
@@ -406,13 +413,6 @@ def on_the_clock(*given: Any, **call: Any) -> Traced:
     """start is what the clock said. Count from the beginning of trace: the clock's own zero is
     anywhere."""
     return run(given, call, time=lambda began, called, before, now: (called, now - called))
-
-
-@tracing("since-the-event-before", CLOCK)
-def since_before(*given: Any, **call: Any) -> Traced:
-    """The time since the event before was counted. Between two components the pipeline works too,
-    or waits: read the clock when the component is called and when it is done."""
-    return run(given, call, time=lambda began, called, before, now: (before - began, now - before))
 
 
 @tracing("no-time-at-all", CLOCK)
@@ -988,6 +988,15 @@ def longest_call(events: list[Event]) -> dict[str, Any]:
     return accounted(events, latency_owner=longest["stage"])
 
 
+@accounts("last-of-equals")
+def last_of_equals(events: list[Event]) -> dict[str, Any]:
+    """Of equals the last one was told. Take the one that comes first."""
+    table, count = costs(events), len(events)
+    owner = max(reversed(table), key=lambda stage: table[stage]["seconds"], default=None)
+    largest = max(reversed(range(count)), key=lambda i: events[i]["bytes"], default=None)
+    return accounted(events, latency_owner=owner, largest_boundary=largest)
+
+
 @accounts("most-calls-own")
 def most_calls(events: list[Event]) -> dict[str, Any]:
     """The stage that was called most was named. A step is called as often as the network and takes
@@ -1081,12 +1090,3 @@ def usual_order(events: list[Event]) -> dict[str, Any]:
     usual = sorted(table, key=ORDER.index)
     owner = max(usual, key=lambda stage: table[stage]["seconds"], default=None)
     return accounted(events, latency_owner=owner)
-
-
-@accounts("last-of-equals")
-def last_of_equals(events: list[Event]) -> dict[str, Any]:
-    """Of equals the last one was told. Take the one that comes first."""
-    table, count = costs(events), len(events)
-    owner = max(reversed(table), key=lambda stage: table[stage]["seconds"], default=None)
-    largest = max(reversed(range(count)), key=lambda i: events[i]["bytes"], default=None)
-    return accounted(events, latency_owner=owner, largest_boundary=largest)
