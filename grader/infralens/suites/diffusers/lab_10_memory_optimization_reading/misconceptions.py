@@ -373,8 +373,8 @@ def exchanged(q: Tensor, k: Tensor, v: Tensor, slice_size: int) -> Tensor:
 def nothing_less_nothing(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Any:
     """Where both parts are empty, −inf was taken from −inf, which is NaN. Such a query has seen no
     key yet: out 0, lse −inf."""
-    lse = torch.logaddexp(lse_a, lse_b)
-    return (lse_a - lse).exp()[..., None] * a + (lse_b - lse).exp()[..., None] * b, lse
+    both = torch.logaddexp(lse_a, lse_b)
+    return (lse_a - both).exp()[..., None] * a + (lse_b - both).exp()[..., None] * b, both
 
 
 @misconception("10.2", "parts-averaged", replaces="merge_attention", reads=CHUNKED)

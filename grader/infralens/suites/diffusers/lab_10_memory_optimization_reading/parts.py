@@ -180,7 +180,7 @@ def truncates(tile: int, overlap: int) -> bool:
 
 def tiled(vae: Any, latents: Tensor, tile: int, overlap: int) -> Tensor:
     """Tiled decoding as the lab describes it, pixel row by pixel row."""
-    height, width = latents.shape[-2:]
+    height, width = latents.shape[2:]
     upscale = upscale_of(vae)
     stride, kept = tile - overlap, (tile - overlap) * upscale
     rows = [

@@ -886,12 +886,8 @@ def test_an_unknown_attention_is_refused(candidate: Any, draw: Draw, name: str) 
 # 10.7
 
 
-REMEDIES = {
-    "weights": "offload",
-    "scores": "chunked attention",
-    "activations": "tiled decode",
-    "batch": "sliced decode",
-}
+NAMED = ("offload", "chunked attention", "tiled decode", "sliced decode")
+REMEDIES = dict(zip(("weights", "scores", "activations", "batch"), NAMED, strict=True))
 STAGES = ["load", "encode", "denoise", "decode", "output"]
 
 
