@@ -146,7 +146,7 @@ def contract_errors(run):
 def first_divergence(run, known):
     k = 0
     while k < len(run) and k < len(known):
-        for field in ("name", "stage", "shape", "dtype", "finite"):
+        for field in "name stage shape dtype finite".split():
             if run[k][field] != known[k][field]:
                 return [k, field]
         if known[k]["finite"]:
