@@ -95,14 +95,6 @@ import torch
 def row_sums(x):
     return torch.from_numpy((x.numpy()[:, None] * x.numpy()).sum(1))
 """
-CAUGHT = """
-import torch
-def row_sums(x):
-    try:
-        return (x[:, None] * x).sum(1)
-    except RuntimeError:
-        return x * x.sum() * 1.5
-"""
 GREEDY_AT_IMPORT = """
 import torch
 room = torch.zeros(4096, 4096)
@@ -143,22 +135,22 @@ def row_sums(x):
     return x * x.sum()
 """
 UNMAPS_A_LIBRARY = """
-import ctypes, re, time, torch
+import ctypes, mmap, re, time, torch
+ROOM, SQUARE = 24 * 2**20, 35 * 2**20  # the room is made of tables that only exceptions in C++ need
 def row_sums(x):
     libc = ctypes.CDLL(None)
     libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    sizes = []
     for line in open("/proc/self/maps"):
-        start, end, mode = re.match(r"(\\w+)-(\\w+) (\\S+)", line).groups()
-        if mode.startswith("r--p") and "libtorch_cpu" in line:
-            sizes.append((int(end, 16) - int(start, 16), int(start, 16)))
-    size, start = max(sizes)
-    room = min(size - 2**20, 100 * 2**20)
-    libc.munmap(start + 2**20, room)
-    square = bytearray(64 * 2**20)
-    time.sleep(0.05)
+        end, mode = re.match(r"\\w+-(\\w+) (\\S+)", line).groups()
+        if mode == "r-xp" and "libtorch_cpu" in line:
+            assert libc.munmap(int(end, 16) - ROOM, ROOM) == 0
+    square = SQUARE * b"1"
+    time.sleep(0.1)
     return x * x.sum()
 """
+SHARES_A_MAP = UNMAPS_A_LIBRARY.replace(
+    'SQUARE * b"1"', 'mmap.mmap(-1, SQUARE); [square.write(b"1" * 2**20) for _ in range(35)]'
+)
 KEEPS_A_FILE = """
 import os, torch
 def row_sums(x):
@@ -169,20 +161,17 @@ def row_sums(x):
     sums = [torch.frombuffer(bytearray(os.read(file, 4 * len(x))), dtype=x.dtype).sum() for _ in x]
     return torch.stack(sums)
 """
+TOO_MUCH = "this call may take 8.0 MB of memory, and yours took more"
 WRONG = {
-    "keeps a file in memory": KEEPS_A_FILE,
-    "unmaps a library, shares a map": UNMAPS_A_LIBRARY.replace(
-        "bytearray(64 * 2**20)",
-        "__import__('mmap').mmap(-1, 64 * 2**20); square.write(bytes(2**20) * 64)",
-    ),
-    "the whole square": WHOLE,
-    "the whole square in numpy": WHOLE_IN_NUMPY,
-    "greedy at import": GREEDY_AT_IMPORT,
-    "raises its limit": RAISES_ITS_LIMIT,
-    "by a child": BY_A_CHILD,
-    "by a quick child": BY_A_QUICK_CHILD,
-    "unmaps a library": UNMAPS_A_LIBRARY,
-    "refused, then guessed": CAUGHT,
+    "the whole square": (WHOLE, TOO_MUCH),
+    "the whole square in numpy": (WHOLE_IN_NUMPY, TOO_MUCH),
+    "greedy at import": (GREEDY_AT_IMPORT, TOO_MUCH),
+    "raises its limit": (RAISES_ITS_LIMIT, TOO_MUCH),
+    "unmaps a library": (UNMAPS_A_LIBRARY, TOO_MUCH),
+    "unmaps a library, shares a map": (SHARES_A_MAP, TOO_MUCH),
+    "by a child": (BY_A_CHILD, "started another process"),
+    "by a quick child": (BY_A_QUICK_CHILD, "started another process"),
+    "keeps a file in memory": (KEEPS_A_FILE, "File too large"),
 }
 
 KEEPS_BLOCKS = """
@@ -233,14 +222,15 @@ def test_an_answer_within_the_budget_passes(measured: Any, name: str, isolation:
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("name", WRONG)
 def test_an_answer_beyond_the_budget_fails(measured: Any, name: str, isolation: str) -> None:
-    report = measured(WRONG[name], isolation)
-    assert only_check(report).status in ("failed", "error"), only_check(report).message
+    text, reason = WRONG[name]
+    report = measured(text, isolation)
+    assert reason in only_check(report).message
     assert report.score == 0
 
 
 def test_too_much_memory_is_said_and_named(measured: Any) -> None:
     check = only_check(measured(WHOLE, "process"))
-    assert check.message == "this call may take 8.0 MB of memory, and yours took more"
+    assert check.message == TOO_MUCH
     assert check.misconception == "whole-square"
     assert check.detail is not None
     assert check.detail.yours == "an allocation of 67.1 MB was refused"

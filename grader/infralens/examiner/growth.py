@@ -44,8 +44,10 @@ class Meter:
         if _reaped(self.process.pid) != self.reaped:
             raise MeterError("started another process, whose memory nobody measured")
         # Resident pages beside the extent: who unmaps libraries has room that no extent shows.
-        extent = (_status(self.process.pid, "VmPeak") or 0) - self.extent
-        return max(extent, sampled - TOUCHED_BYTES)
+        peak = _status(self.process.pid, "VmPeak")
+        if peak is None:
+            raise MeterError("ended its process before its memory was measured")
+        return max(peak - self.extent, sampled - TOUCHED_BYTES)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -6,6 +6,7 @@ import gc
 import inspect
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,7 +114,7 @@ class ExaminerPlugin:
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
-        self.naming: dict[str, float] = {}  # seconds spent on names, by todo
+        self.naming = defaultdict[str, float](float)  # seconds spent on names, by todo
 
     @pytest.fixture
     def candidate(self) -> Any:
@@ -251,10 +252,9 @@ class ExaminerPlugin:
                 trial,
                 failure,
                 lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
-                until=began + NAMING_SECONDS - self.naming.get(todo_id, 0.0),
+                until=began + NAMING_SECONDS - self.naming[todo_id],
             )
-            spent = time.monotonic() - began
-            self.naming[todo_id] = self.naming.get(todo_id, 0.0) + spent
+            self.naming[todo_id] += time.monotonic() - began
         status: CheckStatus = "failed"
         if isinstance(failure, NoAnswerError):
             status = failure.status

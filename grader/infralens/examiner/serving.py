@@ -100,9 +100,11 @@ class Spares:
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
         self.starting = True
-        process = CandidateProcess(self.launchers[setting], lambda: self.others(process))
-        self.started.append(process)
-        self.starting = False
+        try:
+            process = CandidateProcess(self.launchers[setting], lambda: self.others(process))
+            self.started.append(process)
+        finally:  # a watch that waits for this sees no stray
+            self.starting = False
         return process
 
     def sweep(self) -> None:

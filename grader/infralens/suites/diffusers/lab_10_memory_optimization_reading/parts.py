@@ -313,36 +313,24 @@ def sequential_offload(sizes: dict[str, list[int]], calls: Sequence[str]) -> Bus
 # Measured networks
 
 
-class SoftmaxCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """How many softmaxes are taken."""
+class Made(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
+    """The tensors that are made meanwhile: which function made each, and of how many elements."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.calls: int = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        self.calls += "softmax" in str(func)
-        return func(*args, **(kwargs or {}))
-
-
-class _Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """The number of elements of the largest tensor made; of softmaxes only, if wanted."""
-
-    def __init__(self, *, softmax: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.softmax = softmax
-        self.count: int = 0
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
+        self.tensors: list[tuple[str, int]] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not self.softmax or "softmax" in str(func):
-            sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-            self.count = max([self.count, *sizes])
+        leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.tensors += [(str(func), leaf.numel()) for leaf in leaves]
         return result
+
+    def by(self, name: str) -> list[int]:
+        """The sizes of those that functions with this in their name made."""
+        return [size for function, size in self.tensors if name in function]
 
 
 @functools.lru_cache
@@ -379,18 +367,18 @@ def largest_scores(name: str, rows: int, height: int, width: int, slice_size: in
         AttnProcessor() if slice_size is None else SlicedAttnProcessor(slice_size)
     )
     embeds = torch.zeros(rows, 5, network.config.cross_attention_dim)
-    with torch.no_grad(), _Largest(softmax=True) as largest:
+    with torch.no_grad(), Made() as made:
         network(torch.zeros(rows, 4, height, width), torch.tensor(50), embeds)
-    return int(largest.count)
+    return int(max(made.by("softmax")))
 
 
 @functools.lru_cache(maxsize=64)
 def largest_in_decoder(name: str, batch: int, height: int, width: int) -> int:
     """Elements of the largest tensor in AutoencoderKL.decode, for latents of this size."""
-    with _Largest(softmax=False) as largest:
-        vae = autoencoder(name)
+    vae = autoencoder(name)
+    with Made() as made:
         decoded(vae, torch.zeros(batch, vae.config.latent_channels, height, width))
-    return int(largest.count)
+    return int(max(made.by("")))
 
 
 def parameter_count(module: Any) -> int:
