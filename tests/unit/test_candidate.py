@@ -15,8 +15,8 @@ import pytest
 
 from infralens.examiner import assert_equals
 from infralens.examiner.comparison import MismatchError
-from infralens.examiner.misconceptions import Misconception
-from infralens.examiner.naming import name_the_misconception
+from infralens.examiner.misconceptions import misconceptions_of
+from infralens.examiner.naming import NAMING_SECONDS, Names
 from infralens.examiner.trial import Trial
 from infralens.grading import examiner, grade
 from infralens.report import CheckResult, Report
@@ -783,25 +783,65 @@ def doubled(box): return Wrapped(box.content * FACTOR)
     assert checks_of(workshop.grade(lab, "FACTOR = 4\n" + text))["test_twice"].misconception is None
 
 
-def test_no_name_is_looked_for_when_the_time_for_names_is_over(workshop: Any) -> None:
-    wrong = """
-    @misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
-    def two():
-        return 2
-    """
-    suite = workshop.lab(ONE, misconceptions=wrong).suite
-    failure, trial = MismatchError("not one", answer=2), Trial(compared=1)
+TRIED = """
+TRIED = []
+def told(name, answer):
+    TRIED.append(name)
+    return answer
+@misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
+def two():
+    return told("two", 2)
+@misconception("90.1", "three", replaces="one", reads="handbook/probe.md#more")
+def three():
+    return told("three", 3)
+"""
 
-    def name(until: float) -> Misconception | None:
+
+@dataclass
+class Search:
+    """A search for names, and which misconceptions it has tried."""
+
+    names: Names
+
+    def find(self, check_name: str, answer: Any) -> tuple[str | None, list[str]]:
+        """The name found for this wrong answer to `one`, and the names tried for it."""
+        tried: list[str] = misconceptions_of(self.names.suite)[0].answer.__globals__["TRIED"]
+        tried.clear()
+        failure, trial = MismatchError("not one", answer=answer), Trial(compared=1)
+
         def check(stand_in: Any) -> None:
             assert_equals(stand_in.one(), value=1)
 
-        return name_the_misconception(suite, "90.1", trial, failure, check, until=until)
+        named = self.names.find("90.1", check_name, trial, failure, check)
+        return named.name if named else None, list(tried)
 
-    named = name(until=time.monotonic() + 60)
-    assert named is not None
-    assert named.name == "two"
-    assert name(until=time.monotonic() - 1) is None
+
+@pytest.fixture
+def search(workshop: Any) -> Search:
+    return Search(Names(workshop.lab(ONE, misconceptions=TRIED).suite))
+
+
+def test_no_name_is_looked_for_when_the_time_for_names_is_over(search: Search) -> None:
+    assert search.find("test_one", 2) == ("two", ["two"])
+    search.names.seconds["90.1"] = NAMING_SECONDS + 1
+    assert search.find("test_one", 2) == (None, [])
+
+
+def test_the_time_for_names_is_counted(search: Search) -> None:
+    assert search.names.seconds["90.1"] == 0
+    search.find("test_one", 2)
+    assert search.names.seconds["90.1"] > 0
+
+
+def test_what_gave_another_answer_is_not_tried_again_in_the_same_check(search: Search) -> None:
+    assert search.find("test_one", 4) == (None, ["two", "three"])
+    assert search.find("test_one", 2) == (None, [])
+    assert search.find("test_other", 2) == ("two", ["two"])
+
+
+def test_what_was_named_in_another_check_is_tried_first(search: Search) -> None:
+    assert search.find("test_one", 3) == ("three", ["two", "three"])
+    assert search.find("test_other", 3) == ("three", ["three"])
 
 
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from infralens.examiner.candidates import Candidate, Link, NoAnswerError
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.describing import call_text
 from infralens.examiner.drawing import Draw
-from infralens.examiner.naming import name_the_misconception
+from infralens.examiner.naming import Names
 from infralens.examiner.submission import UngradableError
 from infralens.examiner.trial import GraderFaultError, Trial, running
 from infralens.labs import Lab, Todo
@@ -62,7 +60,6 @@ PLAIN_PYTEST = (
     ),
 )
 
-NAMING_SECONDS = 20.0  # a todo: where each replay runs a pipeline, all of them take a minute
 MAX_MESSAGE = 2000  # a report holds a sentence, not what a submission can make of one
 FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
 Emit = Callable[[dict[str, Any]], None]
@@ -114,7 +111,7 @@ class ExaminerPlugin:
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
-        self.naming = defaultdict[str, float](float)  # seconds spent on names, by todo
+        self.names = Names(lab.suite)
 
     @pytest.fixture
     def candidate(self) -> Any:
@@ -241,20 +238,16 @@ class ExaminerPlugin:
         not_started = isinstance(failure, LearnerError) and failure.not_started
         named = None
         # One name for a check is enough, and looking for it may take long.
-        unnamed = all(
-            seen.misconception is None for seen in self.outcomes.get(_check_name(item), ())
-        )
+        check_name = _check_name(item)
+        unnamed = all(seen.misconception is None for seen in self.outcomes.get(check_name, ()))
         if unnamed and isinstance(failure, MismatchError | LearnerError) and not not_started:
-            began = time.monotonic()
-            named = name_the_misconception(
-                self.lab.suite,
+            named = self.names.find(
                 todo_id,
+                check_name,
                 trial,
                 failure,
                 lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
-                until=began + NAMING_SECONDS - self.naming[todo_id],
             )
-            self.naming[todo_id] += time.monotonic() - began
         status: CheckStatus = "failed"
         if isinstance(failure, NoAnswerError):
             status = failure.status
