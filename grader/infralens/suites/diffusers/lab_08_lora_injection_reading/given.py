@@ -123,9 +123,9 @@ def skeleton(leaves: dict[str, str]) -> nn.Module:
         *above, last = name.split(".")
         holder = root
         for part in above:
-            if part not in dict(holder.named_children()):
+            if not hasattr(holder, part):
                 holder.add_module(part, nn.Module())
-            holder = holder.get_submodule(part)
+            holder = getattr(holder, part)
         holder.add_module(last, LEAVES[kind]())
     return root
 
