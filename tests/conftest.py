@@ -17,6 +17,7 @@ import pytest
 from infralens.examiner.sandbox import unavailable
 
 REQUIRED = set(filter(None, os.environ.get("INFRALENS_REQUIRE", "").split(",")))
+MOST_CHARACTERS = 3000  # of a failure that is told at once; all of it stands at the end
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -36,6 +37,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.fail(f"{need} is required here: {reason}", pytrace=False)
         if reason is not None:
             pytest.skip(f"no {need}: {reason}")
+
+
+class ToldAtOnce:
+    """Tells what failed when it fails: a run of an hour may be broken off before its end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\nFAILED {report.nodeid} ({report.when})")
+            reporter.write_line(report.longreprtext[-MOST_CHARACTERS:])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one of pytest-xdist's workers sends its reports here
+        config.pluginmanager.register(ToldAtOnce(config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,14 +12,15 @@ from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
 
 from variants import Grade  # a module beside this one
 
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Examiner]:
-    with examiner(serve=True) as running:
+    with examiner(serve=True, program=(str(HERE / "hurried.py"),)) as running:
         yield running
 
 
