@@ -12,15 +12,14 @@ from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from variants import Grade  # a module beside this one
 
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Examiner]:
-    with examiner(serve=True, program=(str(HERE / "hurried.py"),)) as running:
+    with examiner(serve=True, program=(str(Path(__file__).with_name("hurried.py")),)) as running:
         yield running
 
 
