@@ -844,6 +844,32 @@ def test_what_was_named_in_another_check_is_tried_first(search: Search) -> None:
     assert search.find("test_other", 3) == ("three", ["three"])
 
 
+@pytest.mark.parametrize(
+    ("text", "tried"),
+    [
+        ("def one():\n    return 3\n", True),
+        ("", False),
+        ("one = 3\n", False),
+        ("def one(x):\n    return 3\n", False),
+    ],
+    ids=["wrong", "missing", "not a function", "another parameter"],
+)
+def test_no_name_is_looked_for_where_nothing_was_called(
+    workshop: Any, tmp_path: Path, text: str, tried: bool
+) -> None:
+    seen = tmp_path / "seen"
+    wrong = f"""
+    from pathlib import Path
+    @misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
+    def two():
+        Path({str(seen)!r}).touch()
+        return 2
+    """
+    lab = workshop.lab(ONE, misconceptions=wrong)
+    assert not workshop.grade(lab, text).passed
+    assert seen.exists() is tried
+
+
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:
     suite = """
     @todo("90.1")

@@ -396,12 +396,12 @@ class _Member:
                 f"`{self.full_name}`{where} cannot be called with {count} "
                 f"argument{'s' * (count != 1)}: {raised.text}. Its parameters are the lab's: "
                 "rename them if you like, but keep their number and order",
-                answer=raised,
+                answer=NO_ANSWER,
             )
         if raised.type_name == "AttributeError" and not raised.frames:
-            return MismatchError(self._missing(), answer=raised)
+            return MismatchError(self._missing(), answer=NO_ANSWER)
         if raised.type_name == "TypeError" and not raised.frames:
-            return MismatchError(f"`{self.full_name}` is not a function", answer=raised)
+            return MismatchError(f"`{self.full_name}` is not a function", answer=NO_ANSWER)
         return error
 
 
