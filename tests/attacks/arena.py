@@ -219,6 +219,7 @@ class Outcome:
         found = []
         if self.points != self.deserved:
             found.append(f"{self.points} points given, {self.deserved} deserved")
+            found += self.lost() if self.points < self.deserved else ()
         if self.grader_error:
             found.append(f"the grader gave up: {self.grader_error[:300]}")
         if self.examiner_died:
@@ -238,6 +239,16 @@ class Outcome:
         if self.invalid_json:
             found.append(f"the report is no strict JSON: {self.invalid_json}")
         return found
+
+    def lost(self) -> Iterator[str]:
+        """What the checks said that did not pass, and with which seed."""
+        if self.report is None:
+            return
+        for todo in self.report.todos:
+            for check in todo.checks:
+                if check.status != "passed":
+                    found = check.detail and (check.detail.case, check.detail.yours)
+                    yield f"seed {self.report.seed}: {check.name}: {check.message} {found}"
 
 
 @dataclass(frozen=True)

@@ -25,3 +25,13 @@ def wrong_of(lab: Lab) -> list[dict[str, Any]]:
     """A lab's wrong variants: {todo, name, replace, by}, each one edit of the solution."""
     path = variants_of(lab) / "wrong.yaml"
     return list(yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else []
+
+
+def lost(report: Report) -> list[str]:
+    """The checks that did not pass, and what they said."""
+    return [
+        f"seed {report.seed}, {todo.id} {check.name}: {check.message}"
+        for todo in report.todos
+        for check in todo.checks
+        if check.status != "passed"
+    ]

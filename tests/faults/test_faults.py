@@ -73,7 +73,13 @@ def grade_process(
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
+        preexec_fn=hear_interrupts,
     )
+
+
+def hear_interrupts() -> None:
+    """As in a terminal: what a shell starts in the background is told to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 Start = Callable[..., Running]

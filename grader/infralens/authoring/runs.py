@@ -60,6 +60,7 @@ def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) 
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)
+            prove_nothing_is_left(workbench)
             prove_purpose(proof)
             prove_margins(proof)
             prove_sabotage(workbench)
@@ -111,10 +112,7 @@ def prove_solution(bench: Workbench, seeds: int) -> bool:
         bench.on_step(f"solution, seed {seed + 1} of {seeds}")
         report = bench.grade(bench.solution(), seed=seed)
         if not report.passed:
-            reason = report.grader_error or "; ".join(
-                f"{todo.id} {check.name}: {check.message}" for todo, check in unpassed(report)
-            )
-            bench.proof.fault(f"the solution fails with seed {seed}: {reason}")
+            bench.proof.fault(f"the solution fails with seed {seed}: {_reason(report)}")
             return False
         for todo in report.todos:
             for check in todo.checks:
@@ -167,6 +165,20 @@ def prove_misconceptions(bench: Workbench) -> None:
             said = "; ".join(f"{check.name}: {check.message}" for check in killers)
             proof.fault(f"misconception {wrong.name} is not named ({named}; {said})")
         _record_kills(proof, wrong, killers)
+
+
+def prove_nothing_is_left(bench: Workbench) -> None:
+    """Misconceptions run in the examiner to find names: the next submission must not notice."""
+    bench.on_step("solution after the misconceptions")
+    report = bench.grade(bench.solution(), seed=0)
+    if not report.passed:
+        bench.proof.fault(f"after the misconceptions the solution fails: {_reason(report)}")
+
+
+def _reason(report: Report) -> str:
+    return report.grader_error or "; ".join(
+        f"{todo.id} {check.name}: {check.message}" for todo, check in unpassed(report)
+    )
 
 
 def _record_kills(proof: Proof, wrong: Misconception, killers: Sequence[CheckResult]) -> None:

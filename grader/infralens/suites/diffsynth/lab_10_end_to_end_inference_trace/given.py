@@ -512,7 +512,10 @@ def state(pipe: Any) -> dict[str, str]:
     now = methods_of_classes()
     changed = (name for name in now | AS_THEY_WERE if now.get(name) is not AS_THEY_WERE.get(name))
     told["classes"] = ", ".join(sorted(changed))
-    told["names"] = ", ".join(sorted(public_names() ^ NAMES))
+    names = public_names()
+    told["names"], told["lost names"] = (
+        ", ".join(sorted(some)) for some in (names - NAMES, NAMES - names)
+    )
     told["torch.nn"] = f"{sum(len(getattr(MODULE, kind)) for kind in EVERYWHERE)} hooks"
     return told
 
