@@ -107,7 +107,7 @@ class Raised:
     """An exception: the names of its type and that type's bases, its text, and where it came from.
 
     `frames` are the lines of the learner's own file that it crossed (line, function, code);
-    `at_call` says that the call did not fit the function's parameters.
+    `at_call` says that the call could not be made: nothing to call is there, or it does not fit.
     """
 
     type_names: tuple[str, ...]

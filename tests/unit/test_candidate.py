@@ -870,6 +870,32 @@ def test_no_name_is_looked_for_where_nothing_was_called(
     assert seen.exists() is tried
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is missing `one`"),
+        ("one = 3\n", "`one` is not a function"),
+        ("def one(x):\n    return 1\n", "cannot be called with 0 arguments"),
+        ("from functools import partial\none = partial(int, [])\n", "raised TypeError: int() arg"),
+        (
+            "from functools import partial\none = partial(getattr, 3, 'x')\n",
+            "AttributeError: 'int'",
+        ),
+        (
+            "one = type('One', (), {'__call__': lambda self: self.x})()\n",
+            "AttributeError on line 1",
+        ),
+    ],
+    ids=["missing", "a number", "one parameter more", "type error", "attribute error", "object"],
+)
+def test_what_cannot_be_called_is_told_from_what_raises(
+    workshop: Any, text: str, says: str
+) -> None:
+    """Also where the exception comes out of a library and crosses no line of the learner's."""
+    check = checks_of(workshop.grade(workshop.lab(ONE), text))["test_one"]
+    assert says in check.message
+
+
 def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop: Any) -> None:
     suite = """
     @todo("90.1")

@@ -61,7 +61,7 @@ class Server:
         try:
             answer["value"] = ANSWERS[request["kind"]](self, request)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: all are answers
-            at_call = isinstance(error, _DoesNotFitError)
+            at_call = isinstance(error, NO_CALL)
             answer["raised"] = loading.describe(error, self.filename, at_call)
         _flush()
         self._send(answer)
@@ -123,8 +123,19 @@ def _refusal(question: dict[str, Any], error: CannotCrossError) -> str:
     return f"an argument is {error}, which this function does not take"
 
 
-class _DoesNotFitError(TypeError):
+class MissingError(AttributeError):
+    """Nothing stands under the name that is to be called."""
+
+
+class NoFunctionError(TypeError):
+    """What stands under the name cannot be called."""
+
+
+class DoesNotFitError(TypeError):
     """The call does not fit the parameters of the learner's function."""
+
+
+NO_CALL = (MissingError, NoFunctionError, DoesNotFitError)
 
 
 def _flush() -> None:
@@ -162,12 +173,24 @@ def _target(server: Server, request: dict[str, Any]) -> Any:
     return holder
 
 
+def _function(server: Server, request: dict[str, Any]) -> Callable[..., Any]:
+    try:
+        function: Callable[..., Any] = _target(server, request)
+    except AttributeError as error:
+        if loading.describe(error, server.filename).frames:  # a property of the learner's raised it
+            raise
+        raise MissingError(str(error)) from None
+    if not callable(function):
+        raise NoFunctionError(f"a {type(function).__name__} cannot be called")
+    return function
+
+
 def _call(server: Server, request: dict[str, Any]) -> Any:
-    function = _target(server, request)
+    function = _function(server, request)
     args, kwargs = tuple(request["args"]), request["kwargs"]
     misfit = loading.binding_error(function, args, kwargs)
     if misfit is not None:
-        raise _DoesNotFitError(str(misfit))
+        raise DoesNotFitError(str(misfit))
     with torch.no_grad() if request["no_grad"] else torch.enable_grad():
         value = function(*args, **kwargs)
     return server.keep(value) if request["keep"] else value

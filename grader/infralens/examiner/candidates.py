@@ -388,21 +388,21 @@ class _Member:
         self, error: LearnerError, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Exception:
         raised = error.raised
-        if raised.at_call:
-            definition = self.link.submission.definitions.get(self.full_name)
-            where = f" (line {definition.line})" if definition else ""
-            count = len(args) + len(kwargs)
-            return MismatchError(
-                f"`{self.full_name}`{where} cannot be called with {count} "
-                f"argument{'s' * (count != 1)}: {raised.text}. Its parameters are the lab's: "
-                "rename them if you like, but keep their number and order",
-                answer=NO_ANSWER,
-            )
-        if raised.type_name == "AttributeError" and not raised.frames:
+        if not raised.at_call:
+            return error
+        if raised.type_name == "MissingError":
             return MismatchError(self._missing(), answer=NO_ANSWER)
-        if raised.type_name == "TypeError" and not raised.frames:
+        if raised.type_name == "NoFunctionError":
             return MismatchError(f"`{self.full_name}` is not a function", answer=NO_ANSWER)
-        return error
+        definition = self.link.submission.definitions.get(self.full_name)
+        where = f" (line {definition.line})" if definition else ""
+        count = len(args) + len(kwargs)
+        return MismatchError(
+            f"`{self.full_name}`{where} cannot be called with {count} "
+            f"argument{'s' * (count != 1)}: {raised.text}. Its parameters are the lab's: "
+            "rename them if you like, but keep their number and order",
+            answer=NO_ANSWER,
+        )
 
 
 class Candidate:
