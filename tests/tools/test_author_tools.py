@@ -161,6 +161,11 @@ def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
             "sample * 2",
             "sample * __import__('random').random()",
         ),
+        "after the misconceptions the solution fails": (
+            lab.suite / "misconceptions.py",
+            "sample * 2",
+            "(setattr(type(sample), 'double', type(sample).half), sample * 2)[1]",
+        ),
         "is for todo 7.2, which lab.yaml does not list": (
             lab.suite / "misconceptions.py",
             'misconception("7.1"',

@@ -193,6 +193,8 @@ class Case:
 
 
 REST, WORK = 0.01, 0.005  # seconds: between the turns, and added to each network's work
+ROUNDED = 1e-6  # seconds: nanoseconds made seconds, and their sums
+TRIES = 3  # a busy machine may hold a process up between two looks at the clock
 
 
 def draw_prompt(draw: Draw) -> str:
@@ -384,16 +386,16 @@ def clocked(events: Sequence[Event], wall: float) -> str:
             return f"start or seconds of event {index} is no float"
         if seconds < 0:
             return f"event {index} took less than no time"
-        if start < before:
+        if start < before - ROUNDED:
             return f"event {index} starts before the one before it is over"
-        if event["stage"] != "output" and seconds < WORK:
+        if event["stage"] != "output" and seconds < WORK - ROUNDED:
             return f"event {index}, {event['stage']}, is shorter than the component worked"
         if event["stage"] == "output" and start > before + REST / 2:
             return f"event {index}, the output, starts later than the last component was done"
-        if event["stage"] == "output" and seconds < REST:
+        if event["stage"] == "output" and seconds < REST - ROUNDED:
             return f"event {index}, the output, is shorter than what the pipeline did at the end"
         rested = index == 0 or events[index - 1]["stage"] == "step"
-        if rested and start < before + REST:
+        if rested and start < before + REST - ROUNDED:
             return f"event {index} starts in the pause before it, when no component worked"
         before = start + seconds
         if before > wall:
@@ -404,13 +406,17 @@ def clocked(events: Sequence[Event], wall: float) -> str:
 @todo("10.2")
 def test_the_times_are_those_of_the_components(candidate: Any, draw: Draw, device: str) -> None:
     """start counts from the beginning of trace; seconds are the component's own."""
-    case = draw_case(draw, device, RENAMED)
-    pipe = case.made(given(candidate, BESIDE))
-    began = time.perf_counter()
-    answer = case.traced(candidate, pipe)
-    wall = time.perf_counter() - began
-    _, events = unpack(answer, "image", "events")
-    assert_equals(clocked(events, wall), value="in order", what="the times of the events")
+    case, beside = draw_case(draw, device, RENAMED), given(candidate, BESIDE)
+    for _ in range(TRIES):
+        pipe = case.made(beside)
+        began = time.perf_counter()
+        answer = case.traced(candidate, pipe)
+        wall = time.perf_counter() - began
+        _, events = unpack(answer, "image", "events")
+        times = clocked(events, wall)
+        if times == "in order":
+            break
+    assert_equals(times, value="in order", what="the times of the events")
 
 
 def left(case: Case, pipe: Any, where: Any) -> dict[str, str]:

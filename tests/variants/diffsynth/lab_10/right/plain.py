@@ -43,13 +43,13 @@ def boundary(who, when, value, begin, length):
 
 class _Notes:
     def __init__(self):
-        self.zero = time.perf_counter()
+        self.zero = time.perf_counter_ns()
         self.last = 0.0
         self.rows = []
         self.cleanup = []
 
     def clock(self):
-        return time.perf_counter() - self.zero
+        return (time.perf_counter_ns() - self.zero) / 1e9
 
     def write(self, who, when, result, begin):
         end = self.clock()
