@@ -28,6 +28,8 @@ from infralens.report import Report
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
+# Names are looked for after a submission's time is over: that is not what it is measured by.
+HURRIED = (str(HERE.parent / "hurried.py"),)
 KIT = CORPUS / "_kit.py"
 KINDS = (
     "Ending the session",
@@ -362,7 +364,7 @@ class Arena:
             self.close()
         if self.serving is None:
             with self._surroundings(self.root):
-                self.serving = Examiner(serve=True)
+                self.serving = Examiner(serve=True, program=HURRIED)
         if (isolation, lab.id) not in self.start_seconds:
             for _ in range(2):
                 started = time.monotonic()
@@ -425,7 +427,7 @@ class Arena:
         before = {path: _contents(path) for path in houses}
         if others and not attack.is_control:
             # What lies beside may matter to a process that is started there.
-            with self._surroundings(folder), examiner() as alone:
+            with self._surroundings(folder), examiner(program=HURRIED) as alone:
                 self._grade(plain, submission, todos, alone, outcome)
             outcome.seconds_past = 0.0  # it pays for its own start
         else:

@@ -16,10 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from variants import Grade  # a module beside this one
 
+HURRIED = Path(__file__).parents[1] / "hurried.py"
+
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Examiner]:
-    with examiner(serve=True, program=(str(Path(__file__).with_name("hurried.py")),)) as running:
+    with examiner(serve=True, program=(str(HURRIED),)) as running:
         yield running
 
 

@@ -25,9 +25,10 @@ from infralens.examiner.misconceptions import Misconception, misconceptions_of
 from infralens.examiner.rehearsal import RehearsedCandidate
 from infralens.examiner.trial import ReplayedError, Trial, running
 
-# Of processor time, a todo: where each replay runs a pipeline, all of them take a minute. By the
-# clock on the wall a busy machine would find fewer names.
-NAMING_SECONDS = 20.0
+# Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
+# the wall a busy machine would find fewer names.
+NAMING_SECONDS = 20.0  # for one todo
+ALL_NAMING_SECONDS = 40.0  # for all todos of a run
 _NOTHING = object()  # equal to no answer
 
 
@@ -51,7 +52,7 @@ class Names:
         """The first misconception of this todo that gives the learner's answer, if one does.
 
         What was named in another check is tried first; what gave another answer in an earlier case
-        of this check is not tried again. All checks of a todo together have NAMING_SECONDS.
+        of this check is not tried again. The search ends with NAMING_SECONDS, ALL_NAMING_SECONDS.
         """
         wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
         if wrong is NO_ANSWER:
@@ -63,7 +64,7 @@ class Names:
         for misconception in self._likely_first(todo_id):
             if misconception.name in self.ruled_out[check_name]:
                 continue
-            if self.seconds[todo_id] > NAMING_SECONDS:
+            if self._late(todo_id):
                 return None
             began = time.thread_time()
             names = {**misconception.beside, misconception.replaces: misconception.answer}
@@ -76,6 +77,10 @@ class Names:
                 return misconception
             self.ruled_out[check_name].add(misconception.name)
         return None
+
+    def _late(self, todo_id: str) -> bool:
+        spent = self.seconds.values()
+        return self.seconds[todo_id] > NAMING_SECONDS or sum(spent) > ALL_NAMING_SECONDS
 
     def _likely_first(self, todo_id: str) -> list[Misconception]:
         known = [known for known in misconceptions_of(self.suite) if known.todo == todo_id]
