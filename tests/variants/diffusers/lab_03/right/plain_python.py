@@ -190,7 +190,8 @@ def denoiser_calls(class_name, num_inference_steps):
             calls += 1
         if class_name == "PNDMScheduler" and i == 1:
             calls += 1
-    if not class_name.startswith(("Euler", "DDIM", "Heun", "PNDM", "DPMSolverMultistep")):
+    known = "EulerDiscrete DDIM HeunDiscrete PNDM DPMSolverMultistep".split()
+    if class_name not in [f"{kind}Scheduler" for kind in known]:
         raise ValueError(class_name)
     return calls
 
