@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import yaml
 
+from infralens.authoring.runs import unpassed
 from infralens.examiner.sandbox import unavailable
 from infralens.grading import Examiner, UnreadableError, examiner, grade
 from infralens.labs import Lab, Place, find_labs, place_at, read_lab
@@ -246,11 +247,9 @@ class Outcome:
         """What the checks said that did not pass, and with which seed."""
         if self.report is None:
             return
-        for todo in self.report.todos:
-            for check in todo.checks:
-                if check.status != "passed":
-                    found = check.detail and (check.detail.case, check.detail.yours)
-                    yield f"seed {self.report.seed}: {check.name}: {check.message} {found}"
+        for _, check in unpassed(self.report):
+            found = check.detail and (check.detail.case, check.detail.yours)
+            yield f"seed {self.report.seed}: {check.name}: {check.message} {found}"
 
 
 @dataclass(frozen=True)

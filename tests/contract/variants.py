@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from infralens.authoring.runs import unpassed
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
 
@@ -31,7 +32,5 @@ def lost(report: Report) -> list[str]:
     """The checks that did not pass, and what they said."""
     return [
         f"seed {report.seed}, {todo.id} {check.name}: {check.message}"
-        for todo in report.todos
-        for check in todo.checks
-        if check.status != "passed"
+        for todo, check in unpassed(report)
     ]

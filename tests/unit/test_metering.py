@@ -202,7 +202,7 @@ def measured(workshop: Any) -> Any:
     lab = workshop.lab(SUITE, misconceptions=MISCONCEPTIONS)
 
     def graded(text: str, isolation: str) -> Report:
-        return workshop.grade(lab, text, isolation=isolation)  # type: ignore[no-any-return]
+        return workshop.grade(lab, text, isolation=isolation)  # type: ignore[no-any-return]  # a fixture
 
     return graded
 

@@ -14,7 +14,7 @@ class Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's o
     """Follows trusted code while it runs; `peak` is the most bytes that were alive at once."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
         self.holders: dict[int, int] = {}
         self.live = self.peak = 0
 

@@ -237,11 +237,11 @@ class Painter(ModelMixin):  # type: ignore[misc]  # it has no types
         return image
 
 
-class Thinker(UNet2DConditionModel):  # type: ignore[misc]
+class Thinker(UNet2DConditionModel):  # type: ignore[misc]  # it has no types
     """A network whose class has another name."""
 
 
-class Clock(EulerDiscreteScheduler):  # type: ignore[misc]
+class Clock(EulerDiscreteScheduler):  # type: ignore[misc]  # it has no types
     """A scheduler whose class has another name, and whose step works for `work` seconds more."""
 
     work = 0.0
@@ -267,7 +267,7 @@ class Counter:
         return count + 1
 
 
-class Renamed(DiffusionPipeline):  # type: ignore[misc]
+class Renamed(DiffusionPipeline):  # type: ignore[misc]  # it has no types
     """Components under names of their own, called by keyword, the network twice a turn.
 
     `rest` are seconds that pass before the first, after each step and after the last, when no

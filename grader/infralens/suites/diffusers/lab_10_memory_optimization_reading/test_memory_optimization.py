@@ -324,7 +324,7 @@ def test_an_empty_part_has_no_say(candidate: Any, draw: Draw) -> None:
             exact = functools.partial(truth, which, of)
             assert_matches_formula(
                 part,
-                computed=lambda exact=exact: exact().float(),  # type: ignore[misc]
+                computed=lambda exact=exact: exact().float(),  # type: ignore[misc]  # a default has no type
                 truth=exact,
                 what=f"{of} where {side} counts",
             )
@@ -743,7 +743,7 @@ def test_a_peak_as_large_as_the_device_fits(candidate: Any, draw: Draw, mode: st
         answer = candidate.offload_plan(sizes, chain, calls, capacity)
         assert_equals(
             answer[mode]["fits"],
-            library=lambda capacity=capacity: (  # type: ignore[misc]
+            library=lambda capacity=capacity: (  # type: ignore[misc]  # a default has no type
                 hooked(mode, sizes, chain, calls).told(capacity)["fits"]
             ),
             what=f'whether "{mode}" with a peak of {peak} fits in {capacity}',
