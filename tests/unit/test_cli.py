@@ -492,3 +492,11 @@ def test_debug_stops_in_the_learners_function_with_the_failing_inputs(
     assert "torch.Size([2, 3])" in done.stdout
     assert "off by up to" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_debug_tells_of_an_exit_as_the_grade_does(lab: Lab, workshop: Any) -> None:
+    path = workshop.submission("def scale(x, factor):\n    raise SystemExit(7)\n")
+    done = debug(lab, path, "c\n")
+    assert done.returncode == 1
+    assert "SystemExit" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout + done.stderr

@@ -30,7 +30,9 @@ def run_plainly(
     """Call it; what it raises becomes the LearnerError that a candidate's answer would become."""
     try:
         return function(*args, **kwargs)
-    except Exception as error:
+    except KeyboardInterrupt:  # somebody's, at the keyboard
+        raise
+    except BaseException as error:  # SystemExit too, as in the candidate
         names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
         raise LearnerError(Raised(names, str(error))) from error
 

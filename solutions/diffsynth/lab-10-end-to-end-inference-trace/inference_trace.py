@@ -99,10 +99,11 @@ def trace(
     the sum is less than the run took. (On a GPU torch.cuda.synchronize() comes before the clock is
     read.)
 
-    Afterwards everything is as after a run without a trace, also when the pipe raises (the
-    exception passes through as it is): no hook and no attribute more or less on a component, on a
-    class or in torch, each component of its own class, the generator where the run left it. What
-    was there before, a hook or an attribute of somebody else's, works during the run and still is.
+    Afterwards everything is as after a run without a trace, also when the pipe raises or Ctrl-C
+    ends it (the exception passes through as it is): no hook and no attribute more or less on a
+    component, on a class or in torch, each component of its own class, the generator where the run
+    left it. What was there before, a hook or an attribute of somebody else's, works during the run
+    and still is.
 
     Source: StableDiffusionPipeline.__call__, FluxPipeline.__call__; the hooks of torch.nn.Module.
 

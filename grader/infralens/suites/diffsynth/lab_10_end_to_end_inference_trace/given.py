@@ -73,8 +73,12 @@ class MeltdownError(ValueError):
     """What else stops a run in the middle."""
 
 
-BREAKS = {"encode": PowerCutError, "denoise": MeltdownError}
-BREAKS |= {"step": PowerCutError, "decode": MeltdownError}
+class HaltError(BaseException):
+    """What stops a run as Ctrl-C does: no Exception, so nobody takes it for a mistake."""
+
+
+BREAKS = {"encode": PowerCutError, "denoise": MeltdownError, "step": HaltError}
+BREAKS["decode"] = MeltdownError
 
 
 # Pipelines
