@@ -119,7 +119,7 @@ def _console(**options: Any) -> Console:
 @main.command()
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
 def init(folder: Path) -> None:
-    """Make a workspace with the exercises in FOLDER (here, by default)."""
+    """Make a workspace with the exercises in FOLDER, or here."""
     from infralens import workspace
 
     try:
@@ -128,7 +128,11 @@ def init(folder: Path) -> None:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     kept_note = f"; {kept} that were there are kept" if kept else ""
     click.echo(f"{written} files written to {folder}{kept_note}.")
-    click.echo("Next: `infralens list` shows the labs.")
+    first = "" if folder.resolve() == Path.cwd() else f"`cd {folder}`, then "
+    click.echo(f"Next: {first}`infralens list` shows the labs.")
+
+
+PIPED_COLUMNS = 200  # for a program that reads a table: a line is a lab
 
 
 @main.command("list")
@@ -143,7 +147,11 @@ def list_labs() -> None:
     progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
     if damage:
         click.echo(damage, err=True)
-    table = Table.grid(padding=(0, 2))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    names = [lab.short for lab in all_labs()]
+    table.add_column(no_wrap=True, min_width=max(map(len, names), default=0))
+    for _ in ("title", "points", "file"):
+        table.add_column(overflow="fold")
     upcoming = None
     for lab in all_labs():
         score = progress.score(lab)
@@ -157,6 +165,8 @@ def list_labs() -> None:
             lab.file,
         )
     console = _console()
+    if not console.is_terminal:
+        console.width = PIPED_COLUMNS
     console.print(table)
     if upcoming is not None:
         click.echo(f"\nNext: infralens read {upcoming.short}")
@@ -165,7 +175,10 @@ def list_labs() -> None:
 @main.command()
 @click.argument("what", metavar="LAB|PAGE", shell_complete=_complete_labs)
 def read(what: str) -> None:
-    """Show a lab's page with its handbook section, or a page (process, handbook/process.md)."""
+    """Show the page of a lab, or one of the handbook.
+
+    A lab's page comes with its handbook section; `process` and handbook/process.md are one page.
+    """
     from infralens.labs import own_place
     from infralens.show.reading import handbook_text, show_page, show_text
 
@@ -373,7 +386,11 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
 @click.option("--file", type=click.Path(path_type=Path), help="Debug this file.")
 @click.pass_context
 def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) -> None:
-    """Make the failing call of TODO again, here, and stop in pdb at its first line."""
+    """Make the failing call of TODO again, and stop in pdb.
+
+    It is made in this very process, on the inputs of the grade with this seed; pdb stops at the
+    first line of your function. The exit code is 1 when the todo fails.
+    """
     from infralens import workspace
     from infralens.show.terminal import first_failure
 
@@ -441,7 +458,10 @@ def _next_lab(here: Workspace) -> Lab:
 @todo_argument
 @click.option("--again", is_flag=True, help="Show the hints seen so far, and no new one.")
 def hint(todo: str, again: bool) -> None:
-    """Give the next hint for TODO: where to look, the idea, almost the line."""
+    """Give the next of the three hints for TODO.
+
+    Where to look, the idea, almost the line.
+    """
     from infralens import workspace
 
     try:
@@ -507,10 +527,11 @@ def generate(
     enlarge: int,
     out: Path,
 ) -> None:
-    """Draw PROMPT with a tiny Stable Diffusion: "a small blue star on gray background".
+    """Draw PROMPT with a tiny Stable Diffusion.
 
-    The model was trained for this kit on pictures of 32 x 32 pixels, and is small enough to lie in
-    it. --enlarge 8 makes each pixel a square of eight.
+    For one: "a large yellow star on navy background". The model was trained for this kit on
+    pictures of 32 x 32 pixels, and is small enough to lie in it. --enlarge 8 makes each pixel a
+    square of eight.
     """
     from infralens import shapes
 
@@ -539,9 +560,10 @@ def try_(
     enlarge: int,
     out: Path,
 ) -> None:
-    """Draw PROMPT with your own lab 06, and with StableDiffusionPipeline beside it.
+    """Draw PROMPT with your own lab 06, and compare.
 
-    Both are given the kit's tiny Stable Diffusion. The second picture has "-library" in its name.
+    StableDiffusionPipeline draws it too. Both are given the kit's tiny Stable Diffusion; the
+    library's picture has "-library" in its name.
     """
     from infralens import workspace
 
@@ -608,7 +630,7 @@ def _write_picture(out: Path, picture: Image, enlarge: int) -> None:
 @main.command()
 @lab_argument
 def quiz(lab: str) -> None:
-    """Ask the lab's reading checkpoints, one by one: answer first, then see."""
+    """Ask the reading checkpoints of a lab, one by one."""
     from infralens.quiz import expects, explained, is_an_answer, is_right, questions_of
 
     chosen = lab_named(lab)
@@ -616,6 +638,7 @@ def quiz(lab: str) -> None:
     questions = questions_of(chosen)
     if not questions:
         raise UsageError(f"{chosen.short} has no checkpoints.")
+    click.echo("An empty line passes a question over.")
     right = 0
     for number, question in enumerate(questions, start=1):
         answer = question.answer()
@@ -626,16 +649,15 @@ def quiz(lab: str) -> None:
         try:
             given = click.prompt(f"your answer ({form})", default="", show_default=False)
             while not is_an_answer(given, answer, question.choices):
-                click.echo(
-                    "That is no answer of this kind. An empty line passes the question over."
-                )
+                click.echo("That is no answer of this kind.")
                 given = click.prompt(f"your answer ({form})", default="", show_default=False)
         except click.Abort:
             click.echo(f"\nStopped. {right} of {number - 1} right so far.")
             return
         good = is_right(given, answer, question.choices)
         right += good
-        click.echo(f"{'Right' if good else 'No'}: {explained(question, answer)}")
+        word = "Right" if good else "No" if given.strip() else "Passed over"
+        click.echo(f"{word}: {explained(question, answer)}")
     click.echo(f"\n{right} of {len(questions)} right.")
 
 
@@ -703,7 +725,7 @@ def _solution_text(lab: Lab, ref: str | None) -> str | None:
 @main.command()
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
-    """Say what is installed, which device there is, and which isolation is active."""
+    """Say what is installed, which device and which isolation."""
     from rich.table import Table
     from rich.text import Text
 
@@ -771,7 +793,7 @@ def check(
     help="A folder of labs of your own; by default this checkout.",
 )
 def new(track: str, lab: str, title: str, into: Path | None) -> None:
-    """For authors: write the files of a new LAB (lab-11) with this TITLE."""
+    """For authors: write the files of a new LAB, with this TITLE."""
     from infralens.authoring.beginning import BadNameError, begin_lab
 
     try:
@@ -791,7 +813,10 @@ def new(track: str, lab: str, title: str, into: Path | None) -> None:
 @main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script for SHELL, e.g. `eval "$(infralens completion bash)"`."""
+    """Print the completion script for SHELL.
+
+    To use it: eval "$(infralens completion bash)".
+    """
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from rich.console import Console
@@ -22,9 +23,9 @@ def watch_lab(lab: Lab, here: Workspace, console: Console) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise UnreadableError(f"There is no folder {folder}.")
-    with examiner(serve=True) as warm:
+    with examiner(serve=True) as warm, contextlib.suppress(KeyboardInterrupt):
         _grade_once(lab, path, here, console, warm)
-        for changes in watch(folder, debounce=SETTLE_MS, step=20, raise_interrupt=False):
+        for changes in watch(folder, debounce=SETTLE_MS, step=20):
             if any(Path(name).name == path.name for _, name in changes):
                 _grade_once(lab, path, here, console, warm)
 

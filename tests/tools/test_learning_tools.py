@@ -63,14 +63,13 @@ def test_the_quiz_shows_the_answer_after_mine_and_counts(workspace: Path) -> Non
     assert f"{len(answers)} of {len(answers)} right" in result.output
     wrong = run("quiz", "lab-03", text="\n" * len(answers))
     assert f"0 of {len(answers)} right" in wrong.output
-    assert wrong.output.count("\nNo: ") + wrong.output.count("): No: ") == len(answers)
+    assert wrong.output.count("Passed over: ") == len(answers)
+    assert "No: " in run("quiz", "lab-03", text="1\n").output
 
 
 def test_what_has_not_the_form_of_an_answer_is_asked_again() -> None:
     result = run("quiz", "lab-03", text="nonsense\n901\n")
-    assert (
-        "That is no answer of this kind. An empty line passes the question over." in result.output
-    )
+    assert "That is no answer of this kind." in result.output
     assert "Right: 901" in result.output
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -416,7 +419,7 @@ def test_the_solution_is_not_shown_before_full_marks(infralens: Run, mine: Path)
 
 
 def test_init_makes_a_workspace_and_keeps_what_is_there(infralens: Run, tmp_path: Path) -> None:
-    assert infralens("init", "work").exit_code == 0
+    assert "Next: `cd work`, then `infralens list`" in infralens("init", "work").stdout
     stub = tmp_path / "work" / "diffusers" / "lab-03-scheduler-reading" / "scheduler.py"
     stub.write_text("mine", encoding="utf-8")
     result = infralens("init", "work")
@@ -439,6 +442,21 @@ def test_list_shows_every_lab_and_what_is_next(infralens: Run) -> None:
     assert "lab-03" in result.stdout
     assert "lab-90" in result.stdout
     assert "Next: infralens read lab-0" in result.stdout
+
+
+def test_a_narrow_terminal_shows_the_names_of_labs_whole(
+    infralens: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    lines = click.unstyle(infralens("list", env={"COLUMNS": "50"}).stdout).splitlines()
+    assert any(line.startswith("diffsynth/lab-10 ") for line in lines)
+    assert max(map(len, lines)) <= 50
+
+
+def test_help_tells_each_command_in_a_whole_sentence(infralens: Run) -> None:
+    commands = infralens("--help", env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
+    assert "grade" in commands
+    assert "..." not in commands
 
 
 def test_read_prints_the_page(infralens: Run) -> None:
@@ -500,3 +518,42 @@ def test_debug_tells_of_an_exit_as_the_grade_does(lab: Lab, workshop: Any) -> No
     assert done.returncode == 1
     assert "SystemExit" in done.stdout.splitlines()[-1]
     assert "Traceback" not in done.stdout + done.stderr
+
+
+# Watching
+
+
+def hear_interrupts() -> None:
+    """As in a terminal: what a shell starts in the background is told to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent to a whole console on Windows")
+def test_watch_grades_every_save_until_it_is_interrupted(lab: Lab, mine: Path) -> None:
+    root = str(lab.place.suites.parent)
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "infralens.cli", "--labs", root, "watch", "lab-90"],
+        cwd=mine.parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        preexec_fn=hear_interrupts,
+    ) as watching:
+        assert watching.stdout is not None
+
+        def told(points: str) -> bool:
+            assert watching.stdout is not None
+            said = "".join(iter(watching.stdout.readline, "watching probe.py; Ctrl-C ends\n"))
+            return f"{points} of 4 points" in said
+
+        try:
+            assert told("2")
+            time.sleep(0.5)  # the watch begins behind the line
+            mine.write_text(RIGHT, encoding="utf-8")
+            assert told("4")
+            watching.send_signal(signal.SIGINT)
+            out, err = watching.communicate(timeout=60)
+        finally:
+            watching.kill()
+    assert (watching.returncode, out, err) == (0, "", "")

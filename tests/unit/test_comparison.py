@@ -277,6 +277,21 @@ def test_long_lists_are_shown_where_they_differ() -> None:
     assert str(error.yours).startswith("[7, 1, ")
 
 
+def test_of_many_entries_those_that_differ_are_shown_in_one_order() -> None:
+    right = {f"key{n}": n for n in range(9)}
+    wrong = {"key8": 8, **{key: n for key, n in right.items() if n not in (2, 5)}, "more": 0}
+    error = mismatch(lambda: assert_equals({**wrong, "key4": -1}, value=right))
+    assert error.expected == "{'key2': 2, 'key5': 5, 'key4': 4, …}"
+    assert error.yours == "{'more': 0, 'key4': -1, …}"
+    assert error.where == "missing: 'key2', 'key5'; not expected: 'more'; different: 'key4'"
+
+
+def test_few_entries_are_all_shown_in_the_expected_order() -> None:
+    error = mismatch(lambda: assert_equals({"b": 3, "a": 1}, value={"a": 1, "b": 2}))
+    assert (error.expected, error.yours) == ("{'a': 1, 'b': 2}", "{'a': 1, 'b': 3}")
+    assert error.where == "different: 'b'"
+
+
 def test_tensors_of_whole_numbers_are_compared_exactly() -> None:
     expected = torch.tensor([[3, 2], [1, 0]])
     assert_equals(expected.clone(), library=lambda: expected)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from infralens.pages import anchor, anchors, section
-from infralens.show.reading import show_page
+from infralens.show.reading import show_page, show_text
 
 PAGE = """# Schedulers
 
@@ -84,3 +84,13 @@ def test_a_page_without_a_handbook_is_printed_alone(workshop: Any) -> None:
     shown = io.StringIO()
     show_page(workshop.lab(""), Console(file=shown, width=80))
     assert "The page." in shown.getvalue()
+
+
+def test_code_and_diagrams_keep_their_lines_in_a_narrow_terminal() -> None:
+    wide = "first ──► second ──► third ──► fourth  # and on"
+    page = f"Many words that are longer than a line.\n\n```python\n{wide}\n```\n\n    {wide}\n"
+    shown = io.StringIO()
+    show_text(page, Console(file=shown, width=20))
+    lines = [line.strip() for line in shown.getvalue().splitlines()]
+    assert lines.count(wide) == 2
+    assert "Many words that are" in lines

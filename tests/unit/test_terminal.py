@@ -206,9 +206,16 @@ def test_what_a_submission_printed_without_end_is_cut(report_of: Any, hostile_te
 
 
 def test_functions_of_other_todos_that_may_be_wrong_are_named(report_of: Any) -> None:
-    report = report_of(("3.1", 2, "passed", [GOOD]), ("3.2", 2, "failed", [WRONG]))
-    first, second = report.todos
-    leaning = replace(second, uses=(("timesteps", "3.1"), ("combine", "3.9"), ("half", "3.8")))
-    text = shown(replace(report, todos=(first, leaning)))
-    assert "It calls your combine (3.9) and half (3.8): make sure of that first." in text
-    assert "It calls your" not in shown(replace(report, todos=(first, second)))
+    passed, failed = ("passed", [GOOD]), ("failed", [WRONG])
+    report = report_of(("3.1", 2, *passed), ("3.2", 2, *failed), ("3.8", 1, *failed))
+    first, second, third = report.todos
+
+    def leaning_on(*uses: tuple[str, str]) -> str:
+        leaning = replace(second, uses=uses)
+        return shown(replace(report, todos=(first, leaning, third)))
+
+    text = leaning_on(("timesteps", "3.1"), ("half", "3.8"), ("combine", "3.9"))
+    assert "It calls your half (3.8): make sure of that first." in text
+    text = leaning_on(("timesteps", "3.1"), ("combine", "3.9"))
+    assert "It calls your combine (3.9), not graded in this run." in text
+    assert "It calls your" not in leaning_on(("timesteps", "3.1"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,10 @@ def brief(value: Any) -> str:
 
 
 def brief_pair(expected: Any, answer: Any) -> tuple[str, str, str | None]:
-    """Two values that differ, shown where they do, and where that is if a list is too long."""
+    """Two values that differ, shown where they do, and where that is if it is not plain to see."""
     both = (expected, answer)
+    if isinstance(expected, dict) and isinstance(answer, dict):
+        return _brief_entries(expected, answer)
     if not all(isinstance(value, list | tuple) for value in both) or len(expected) != len(answer):
         return brief(expected), brief(answer), None
     pairs = zip(expected, answer, strict=True)
@@ -85,6 +87,31 @@ def brief_pair(expected: Any, answer: Any) -> tuple[str, str, str | None]:
     start = place - FEW // 2
     shown = [f"… {brief(value[start:])}" for value in both]
     return shown[0], shown[1], f"first at [{place}]"
+
+
+def _brief_entries(
+    expected: Mapping[Any, Any], answer: Mapping[Any, Any]
+) -> tuple[str, str, str | None]:
+    """The entries of two dicts in one order; of many only those that differ, and which they are."""
+    keys = list(dict.fromkeys([*expected, *answer]))
+    both = [key for key in expected if key in answer]
+    told = {
+        "missing": [key for key in expected if key not in answer],
+        "not expected": [key for key in answer if key not in expected],
+        "different": [key for key in both if brief(expected[key]) != brief(answer[key])],
+    }
+    some = [key for listed in told.values() for key in listed] if len(keys) > FEW else keys
+
+    def shown(side: Mapping[Any, Any]) -> str:
+        entries = [f"{brief(key)}: {brief(side[key])}" for key in some[:FEW] if key in side]
+        return "{" + ", ".join(entries + ["…"] * (len(side) > len(entries))) + "}"
+
+    where = [f"{word}: {_listed(listed)}" for word, listed in told.items() if listed]
+    return shown(expected), shown(answer), "; ".join(where) if len(keys) > 1 else None
+
+
+def _listed(keys: Sequence[Any]) -> str:
+    return ", ".join([brief(key) for key in keys[:FEW]] + ["…"] * (len(keys) > FEW))
 
 
 def call_text(call: Call) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
+from typing import ClassVar
 
-from rich.console import Console
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Markdown, MarkdownElement
 from rich.rule import Rule
+from rich.syntax import Syntax
 
 from infralens.labs import Lab
 from infralens.pages import section
@@ -14,16 +17,17 @@ from infralens.pages import section
 
 def show_page(lab: Lab, console: Console) -> None:
     """Print the lab's page, then the handbook section that it points to."""
-    console.print(_rendered(lab.page.read_text(encoding="utf-8")))
+    show_text(lab.page.read_text(encoding="utf-8"), console)
     text = handbook_text(lab.place.exercises, lab.reading)
     if text is not None:
         console.print(Rule(lab.reading))
-        console.print(_rendered(text))
+        show_text(text, console)
 
 
 def show_text(text: str, console: Console) -> None:
     """Print a Markdown text."""
-    console.print(_rendered(text))
+    # A terminal shows where a link leads; code that is wider than it is not cut off.
+    console.print(_Page(text, hyperlinks=False), crop=False)
 
 
 def handbook_text(exercises: Path, target: str) -> str | None:
@@ -35,5 +39,20 @@ def handbook_text(exercises: Path, target: str) -> str | None:
     return section(page.read_text(encoding="utf-8"), wanted) or None
 
 
-def _rendered(text: str) -> Markdown:
-    return Markdown(text, hyperlinks=False)  # a terminal shows where a link leads
+class _Code(CodeBlock):
+    """Code and diagrams keep their lines in a narrow terminal: they can be copied and followed."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = indent(str(self.text).rstrip(), "  ")
+        text = Syntax(code, self.lexer_name, theme="ansi_dark").highlight(code)
+        text.rstrip()
+        text.no_wrap, text.overflow = True, "ignore"
+        yield text
+
+
+class _Page(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "fence": _Code,
+        "code_block": _Code,
+    }

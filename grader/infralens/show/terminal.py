@@ -132,10 +132,13 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
 
 
 def _leaning(todo: TodoResult, report: Report) -> str:
-    """Which functions of other todos it calls that have not passed."""
-    passed = {other.id for other in report.todos if other.status == "passed"}
-    shaky = [f"{name} ({of})" for name, of in todo.uses if of not in passed]
-    return f"It calls your {' and '.join(shaky)}: make sure of that first." if shaky else ""
+    """Which functions of other todos it calls that have not passed, or were not graded now."""
+    status = {other.id: other.status for other in report.todos}
+    shaky = [f"{name} ({of})" for name, of in todo.uses if status.get(of, "passed") != "passed"]
+    unseen = [f"{name} ({of})" for name, of in todo.uses if of not in status]
+    if shaky:
+        return f"It calls your {' and '.join(shaky)}: make sure of that first."
+    return f"It calls your {' and '.join(unseen)}, not graded in this run." if unseen else ""
 
 
 def _indented(content: RenderableType, by: int = 2) -> Padding:

@@ -877,6 +877,15 @@ def counted_from_positive(
     return windowed(d, plan, x, n, ordinary(n, a, b), both(d, u, c, w + 1), only(d, c))
 
 
+@the_window("difference-turned-round")
+def difference_turned_round(
+    d: Any, plan: Any, x: Tensor, n: int, u: Tensor, c: Tensor, w: float, a: float, b: float
+) -> Tensor:
+    """The difference is the wrong way round: negative minus positive points away from the positive
+    condition."""
+    return windowed(d, plan, x, n, ordinary(n, a, b), both(d, u, c, -w), only(d, c))
+
+
 @the_window("two-calls-a-turn")
 def two_calls(
     d: Any, plan: Any, x: Tensor, n: int, u: Tensor, c: Tensor, w: float, a: float, b: float

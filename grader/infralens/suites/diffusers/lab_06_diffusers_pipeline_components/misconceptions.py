@@ -559,6 +559,13 @@ def always_guided(*given: Any) -> Any:
     return run(given, guides=lambda w: True)
 
 
+@generation("difference-turned-round", "handbook/guidance.md#the-formula")
+def difference_turned_round(*given: Any) -> Any:
+    """The difference is the wrong way round: unconditional minus conditional points away from the
+    prompt."""
+    return run(given, guide=lambda u, c, w: guide(u, c, -w))
+
+
 @generation("scale-counted-from-the-prompt", "handbook/guidance.md#two-ways-to-count")
 def counted_from_the_prompt(*given: Any) -> Any:
     """The scale was counted from the conditional prediction, c + w·(c − u). Count from u."""
