@@ -41,7 +41,7 @@ def control_image(image_uint8: np.ndarray, batch: int, guidance: bool) -> Tensor
     [0.0, 0.0, 1.0, 1.0]
     """
     ### BEGIN SOLUTION
-    pictures = torch.from_numpy(image_uint8.reshape(-1, *image_uint8.shape[-3:]))
+    pictures = torch.from_numpy(image_uint8.copy().reshape(-1, *image_uint8.shape[-3:]))
     if batch % len(pictures):
         raise ValueError(f"{batch} latents cannot share {len(pictures)} control images evenly")
     unit = pictures.movedim(-1, 1).float() / 255

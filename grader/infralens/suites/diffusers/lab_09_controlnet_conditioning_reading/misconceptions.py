@@ -89,7 +89,7 @@ def second(x: Tensor) -> Tensor:
 
 
 def padded(residuals: Sequence[Tensor]) -> list[Tensor]:
-    return [torch.cat((r * 0, r)) for r in residuals]
+    return [torch.cat((torch.zeros_like(r), r)) for r in residuals]
 
 
 # 9.1
@@ -572,7 +572,7 @@ def base_e(n: int) -> Tensor:
 def zeros_second(residuals: Sequence[Tensor]) -> list[Tensor]:
     """The zeros came second. The unconditional half is the first one, and it is the one without
     control."""
-    return [torch.cat((r, r * 0)) for r in residuals]
+    return [torch.cat((r, torch.zeros_like(r))) for r in residuals]
 
 
 @misconception("9.5", "residuals-for-both-halves", replaces="guess_mode_residuals", reads=GUESS)
@@ -598,7 +598,7 @@ def not_padded(residuals: Sequence[Tensor]) -> list[Tensor]:
 @misconception("9.5", "zeros-interleaved", replaces="guess_mode_residuals", reads=GUESS)
 def zeros_interleaved(residuals: Sequence[Tensor]) -> list[Tensor]:
     """Zeros and residuals alternate. The batch has two halves: all zeros, then all residuals."""
-    return [torch.stack((r * 0, r), 1).flatten(0, 1) for r in residuals]
+    return [torch.stack((torch.zeros_like(r), r), 1).flatten(0, 1) for r in residuals]
 
 
 # 9.6

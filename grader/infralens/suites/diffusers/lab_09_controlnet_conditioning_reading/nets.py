@@ -70,6 +70,21 @@ def fresh_controlnet(device: str = "cpu") -> Any:
 
 
 @functools.lru_cache
+def narrow_controlnet(device: str = "cpu") -> Any:
+    """One with few channels, in its middle a single one; its zero convolutions are zero."""
+    with _seeded(11):
+        module = ControlNetModel(
+            down_block_types=("DownBlock2D", "DownBlock2D"),
+            mid_block_type="UNetMidBlock2D",
+            block_out_channels=(4, 1),
+            layers_per_block=1,
+            norm_num_groups=1,
+            conditioning_embedding_out_channels=(8, 16),
+        )
+    return _frozen(module, device)
+
+
+@functools.lru_cache
 def tiny_controlnet(number: int = 0, device: str = "cpu") -> Any:
     """One of three ControlNets for `tiny_unet`, as different as if trained for other images."""
     with _seeded(20 + number):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ from infralens.examiner import (
     assert_raises,
     comparable,
     fetch,
+    given,
     keep,
     library_function,
     recorded,
@@ -38,6 +40,7 @@ from infralens.examiner import (
 )
 from infralens.suites.diffusers.lab_09_controlnet_conditioning_reading import nets
 
+BESIDE = Path(__file__).with_name("given.py").read_text(encoding="utf-8")
 CONTROLNET_CALL = (
     "sample",
     "timestep",
@@ -229,7 +232,9 @@ def weights_of(controlnet: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 @todo("9.2", guards="all the features of a network, in their order")
-@pytest.mark.parametrize("case", ["small scale", "batch is width", "trained network"])
+@pytest.mark.parametrize(
+    "case", ["small scale", "batch is width", "one sample, one channel", "trained network"]
+)
 def test_features_leave_through_zero_convolutions(
     candidate: Any, draw: Draw, device: str, case: str
 ) -> None:
@@ -240,8 +245,12 @@ def test_features_leave_through_zero_convolutions(
         pair = nets.pair("shipped", device)
         weights = weights_of(pair.controlnet)
     else:
+        if case == "one sample, one channel":
+            pair = pair._replace(controlnet=nets.narrow_controlnet(device))
         weights = draw_zero_convs(draw, pair.controlnet)
     batch, width = (4, 4) if case == "batch is width" else (draw.integer(2, 3), 10)
+    if case == "one sample, one channel":
+        batch = 1
     inputs = nets.draw_inputs(draw, pair, batch, 6, width)
     assert_behind_zero_convs(candidate, pair.controlnet, inputs, weights, scale)
 
@@ -282,28 +291,42 @@ def test_a_fresh_controlnet_changes_nothing(candidate: Any, draw: Draw, device: 
 
 
 class Passage:
-    """A UNet between its two ways, with residuals drawn for it."""
+    """A UNet between its two ways, with residuals drawn for it, or without control."""
 
-    def __init__(self, draw: Draw, device: str, networks: str = "tiny") -> None:
+    def __init__(
+        self,
+        draw: Draw,
+        device: str,
+        networks: str = "tiny",
+        control: bool = True,
+        sequence: type = list,
+    ) -> None:
         pair = nets.pair(networks, device)
         self.unet, self.inputs = pair.unet, nets.draw_inputs(draw, pair, 2, 4, 6)
         self.way = nets.way_through(self.unet, self.inputs, None, None)
         self.mid_block = recorded(self.way.mid_block, "mid_block")
-        self.down = [draw.latents(*skip.shape) for skip in self.way.skips]
-        self.mid = draw.latents(*self.way.up.shape)
+        self.sequence = sequence
+        self.down: Any = None
+        self.mid: Any = None
+        if control:
+            self.down = [draw.latents(*skip.shape) for skip in self.way.skips]
+            self.mid = draw.latents(*self.way.up.shape)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        return self.way.skips, self.way.hidden, self.mid_block, self.down, self.mid
+        skips = self.sequence(self.way.skips)
+        down = self.down and self.sequence(self.down)
+        return skips, self.way.hidden, self.mid_block, down, self.mid
 
     @functools.cached_property
     def library(self) -> nets.Way:
-        """UNet2DConditionModel with these residuals."""
+        """UNet2DConditionModel with these residuals, or with none."""
         return nets.way_through(self.unet, self.inputs, self.down, self.mid)
 
     def truth(self) -> list[Tensor]:
-        middle = self.way.mid_block(self.way.hidden)
-        pairs = zip([*self.way.skips, middle], [*self.down, self.mid], strict=True)
+        tensors = [*self.way.skips, self.way.mid_block(self.way.hidden)]
+        residuals = [*self.down, self.mid] if self.down else [torch.zeros_like(x) for x in tensors]
+        pairs = zip(tensors, residuals, strict=True)
         return [plain.double() + residual.double() for plain, residual in pairs]
 
     def assert_passed(self, answer: Any) -> None:
@@ -314,20 +337,26 @@ class Passage:
         )
 
 
+CONTROL = pytest.mark.parametrize("control", [True, False], ids=["control", "no control"])
+
+
 @todo("9.3")
-@pytest.mark.parametrize("networks", ["tiny", "shipped"])
+@pytest.mark.parametrize(("networks", "sequence"), [("tiny", list), ("shipped", tuple)])
 def test_skips_and_middle_get_their_residuals(
-    candidate: Any, draw: Draw, device: str, networks: str
+    candidate: Any, draw: Draw, device: str, networks: str, sequence: type
 ) -> None:
     """The way up of UNet2DConditionModel starts from these skips and this tensor."""
-    passage = Passage(draw, device, networks)
+    passage = Passage(draw, device, networks, sequence=sequence)
     passage.assert_passed(candidate.add_residuals(*passage.arguments))
 
 
 @todo("9.3")
-def test_the_middle_block_is_asked_once(candidate: Any, draw: Draw, device: str) -> None:
+@CONTROL
+def test_the_middle_block_is_asked_once(
+    candidate: Any, draw: Draw, device: str, control: bool
+) -> None:
     """The middle block sees what it sees in UNet2DConditionModel, where nothing is added before."""
-    passage = Passage(draw, device)
+    passage = Passage(draw, device, control=control)
     candidate.add_residuals(*passage.arguments)
     assert_calls(
         passage.mid_block.calls,
@@ -337,19 +366,35 @@ def test_the_middle_block_is_asked_once(candidate: Any, draw: Draw, device: str)
     )
 
 
+def assert_unchanged(after: Any, before: Any, name: str) -> None:
+    """A tensor, or a list of them, is exactly what it was."""
+    if isinstance(before, Tensor):
+        assert_equals(after, value=before, what=f"`{name}` afterwards")
+        return
+    assert_equals(len(after), value=len(before), what=f"the length of `{name}` afterwards")
+    for number, tensor in enumerate(before):
+        assert_equals(after[number], value=tensor, what=f"`{name}[{number}]` afterwards")
+
+
 @todo("9.3")
-def test_the_arguments_are_left_as_they_are(candidate: Any, draw: Draw, device: str) -> None:
+@CONTROL
+@pytest.mark.parametrize("block", ["the UNet's", "one that returns its input"])
+def test_the_arguments_are_left_as_they_are(
+    candidate: Any, draw: Draw, device: str, block: str, control: bool
+) -> None:
     """Nothing is changed in place: lists and tensors are afterwards what they were before."""
-    passage = Passage(draw, device)
+    passage = Passage(draw, device, control=control)
     skips, hidden, mid_block, down, mid = passage.arguments
-    kept = [keep(candidate, value) for value in (skips, down, hidden, mid)]
-    candidate.add_residuals(kept[0], kept[2], mid_block, kept[1], kept[3])
-    lists = [fetch(kept[0]), fetch(kept[1]), [fetch(kept[2]), fetch(kept[3])]]
-    names = ("the skips", "the down residuals", "hidden and the mid residual")
-    for name, after, before in zip(names, lists, (skips, down, [hidden, mid]), strict=True):
-        assert_equals(len(after), value=len(before), what=f"the length of {name} afterwards")
-        for number, tensor in enumerate(before):
-            assert_equals(after[number], value=tensor, what=f"number {number} of {name} afterwards")
+    if block != "the UNet's":
+        mid_block = given(candidate, BESIDE).idle_block()
+    before = {"skips": skips, "hidden": hidden}
+    if control:
+        before |= {"down_residuals": down, "mid_residual": mid}
+    kept = {name: keep(candidate, value) for name, value in before.items()}
+    down, mid = kept.get("down_residuals"), kept.get("mid_residual")
+    candidate.add_residuals(kept["skips"], kept["hidden"], mid_block, down, mid)
+    for name, value in before.items():
+        assert_unchanged(fetch(kept[name]), value, name)
 
 
 @todo("9.3")
@@ -362,7 +407,7 @@ def test_residuals_that_do_not_fit_are_refused(candidate: Any, draw: Draw, kind:
     skips, down = ([draw.latents(2, 4, *side) for side in sides] for _ in range(2))
     hidden, mid = draw.latents(2, 4, 3, 5), draw.latents(2, 4, 3, 5)
     mid_block = recorded(torch.tanh, "mid_block")
-    given = {
+    residuals = {
         "one missing": (down[:-1], mid),
         "one too many": ([*down, down[-1]], mid),
         "no mid": (down, None),
@@ -371,23 +416,17 @@ def test_residuals_that_do_not_fit_are_refused(candidate: Any, draw: Draw, kind:
         "empty and no mid": ([], None),
     }[kind]
     assert_raises(
-        lambda: candidate.add_residuals(skips, hidden, mid_block, *given),
+        lambda: candidate.add_residuals(skips, hidden, mid_block, *residuals),
         "ValueError",
         what=f"residuals with {kind}",
     )
 
 
-@todo("9.3")
+@todo("9.3", guards="what a UNet without control returns, and tuples")
 def test_without_residuals_it_is_the_plain_unet(candidate: Any, draw: Draw, device: str) -> None:
     """Both residuals None: the skips, and what the middle block says."""
-    passage = Passage(draw, device)
-    answer = candidate.add_residuals(*passage.arguments[:3], None, None)
-    plain = nets.way_through(passage.unet, passage.inputs, None, None)
-    assert_residuals(
-        answer,
-        library=lambda: [*plain.taken, plain.up],
-        truth=lambda: [tensor.double() for tensor in (*plain.skips, plain.mid_block(plain.hidden))],
-    )
+    passage = Passage(draw, device, control=False, sequence=tuple)
+    passage.assert_passed(candidate.add_residuals(*passage.arguments))
 
 
 # 9.4
@@ -442,6 +481,11 @@ def test_a_turn_that_begins_or_ends_with_the_window_counts(candidate: Any, draw:
     windows = [(k / steps, draw.integer(k + 2, steps - 1) / steps) for k in firsts]
     scheduler = DDIMScheduler(clip_sample=False)
     assert_keeps(candidate, scheduler, steps, [*windows, (0.0, 1.0)])
+    shares = [(k, n) for n in range(20, 40) for k in range(1, n)]
+    k, n = draw.choice([(k, n) for k, n in shares if k / n * n > k])  # rounded up
+    assert_keeps(candidate, scheduler, n, [(k / n, 1.0)])
+    k, n = draw.choice([(k, n) for k, n in shares if k / n * n < k])  # rounded down
+    assert_keeps(candidate, scheduler, n, [(0.0, k / n)])
 
 
 @todo("9.4", guards="windows that end close to a turn's edge, or hold one turn or none")
@@ -556,16 +600,23 @@ def test_the_unconditional_half_gets_zeros(
 ) -> None:
     """The residuals are those that StableDiffusionControlNetPipeline gives its UNet."""
     turn = Turn(draw, device, guess=True, batch=batch)
-    given = turn.conditional_residuals[: 3 if batch else None]
-    answer = candidate.guess_mode_residuals(given)
-    both = unpack(answer, *(f"residual {number}" for number in range(len(given))))
+    halves = turn.conditional_residuals[: 3 if batch else None]
+    answer = candidate.guess_mode_residuals(halves)
+    both = unpack(answer, *(f"residual {number}" for number in range(len(halves))))
     for number, residual in enumerate(both):
         assert_matches(
             residual,
             library=nth(lambda: turn.residuals, number),
-            truth=nth(lambda: [torch.cat([0 * half, half]).double() for half in given], number),
+            truth=nth(lambda: [torch.cat([0 * half, half]).double() for half in halves], number),
             what=f"residual {number} for both halves",
         )
+    infinite = torch.full_like(halves[0], math.inf)
+    (residual,) = unpack(candidate.guess_mode_residuals([infinite]), "residual 0")
+    assert_equals(
+        residual,
+        value=torch.cat([torch.zeros_like(infinite), infinite]),
+        what="an infinite residual for both halves",
+    )
 
 
 # 9.6
@@ -586,13 +637,16 @@ def test_residuals_of_several_controlnets_add_up(
     assert_added_up(candidate, draw, device, draw_scales(draw, count))
 
 
-@todo("9.6", guards="scales that are equal, 0 or 1, one sample, and another number of residuals")
+@todo(
+    "9.6",
+    guards="scales that are equal, 0 or 1, one sample, another number of residuals, and tuples",
+)
 @pytest.mark.parametrize("kind", ["equal", "one", "zero"])
 def test_scales_may_be_any_numbers(candidate: Any, draw: Draw, device: str, kind: str) -> None:
     """Equal scales count twice, a scale of 0 leaves its ControlNet out."""
     scale = draw_scale(draw, "small")
     scales = {"equal": [scale, scale], "one": [1.0, 1.0], "zero": [scale, 0.0]}[kind]
-    assert_added_up(candidate, draw, device, scales, batch=1, first=2)
+    assert_added_up(candidate, draw, device, scales, batch=1, first=2, sequence=tuple)
 
 
 def assert_added_up(
@@ -602,6 +656,7 @@ def assert_added_up(
     scales: list[float],
     batch: int = 2,
     first: int | None = None,
+    sequence: type = list,
 ) -> None:
     """multi_control gives MultiControlNetModel's residuals: the first so many and the mid one."""
     networks = [nets.tiny_controlnet(number, device) for number in range(len(scales))]
@@ -610,8 +665,8 @@ def assert_added_up(
     sets = []
     for network, image in zip(networks, images, strict=True):
         down, mid = nets.asked(network, shared._replace(image=image))
-        sets.append((down[:first], mid))
-    answer = candidate.multi_control(sets, scales)
+        sets.append((sequence(down[:first]), mid))
+    answer = candidate.multi_control(sequence(sets), sequence(scales))
 
     @functools.cache
     def library() -> list[Tensor]:
@@ -630,16 +685,17 @@ def assert_added_up(
 
 
 @todo("9.6")
-@pytest.mark.parametrize("kind", ["too few", "too many"])
-def test_every_controlnet_has_a_scale(candidate: Any, draw: Draw, kind: str) -> None:
+@pytest.mark.parametrize(("scales", "controlnets"), [(2, 3), (3, 2), (1, 3), (0, 2)])
+def test_every_controlnet_has_a_scale(
+    candidate: Any, draw: Draw, scales: int, controlnets: int
+) -> None:
     """As many scales as ControlNets: MultiControlNetModel passes the others over in silence."""
-    count = draw.integer(2, 3)
-    sets = [([draw.latents(2, 3, 4, 6)], draw.latents(2, 3, 2, 3)) for _ in range(count)]
-    scales = draw_scales(draw, count + (1 if kind == "too many" else -1))
+    sets = [([draw.latents(2, 3, 4, 6)], draw.latents(2, 3, 2, 3)) for _ in range(controlnets)]
+    drawn = draw_scales(draw, scales)
     assert_raises(
-        lambda: candidate.multi_control(sets, scales),
+        lambda: candidate.multi_control(sets, drawn),
         "ValueError",
-        what=f"{len(scales)} scales for {count} ControlNets",
+        what=f"a list of scales of length {scales} for {controlnets} ControlNets",
     )
 
 
@@ -720,17 +776,26 @@ def test_the_unet_still_makes_the_prediction(
     assert_agrees(answer, library=lambda: turn.library.answers[0], what="the prediction")
 
 
-@todo("9.7", guards="halves of the latents that differ, a batch of one, a timestep with a fraction")
+def kind_of(t: Any) -> str:
+    """Dtype and shape of a tensor; of anything else its type."""
+    return f"{t.dtype} {tuple(t.shape)}" if isinstance(t, Tensor) else type(t).__name__
+
+
+@todo("9.7", guards="halves of the latents that differ, a batch of one, timesteps of every kind")
 @GUESS
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("batch", "kind"), [(1, "a number"), (2, "a whole tensor"), (2, "a tensor with a fraction")]
+)
 def test_each_half_is_itself(
-    candidate: Any, draw: Draw, device: str, batch: int, guess: bool
+    candidate: Any, draw: Draw, device: str, batch: int, kind: str, guess: bool
 ) -> None:
     """ControlNetModel and UNet2DConditionModel are asked about the rows that belong together."""
     turn = Turn(draw, device, guess, batch=batch)
     _, _, embeds, image, scale, _ = turn.arguments
     latents = draw.latents(2 * batch, *turn.inputs.latents.shape[1:])
-    t = torch.tensor(draw.integer(40, 90) + 0.5)
+    t: Any = draw.integer(40, 90) + (0 if kind == "a whole tensor" else 0.5)
+    if kind != "a number":
+        t = torch.tensor(t)
     unet, controlnet = lent(turn)
     answer = candidate.controlled_prediction(
         unet, controlnet, latents, t, embeds, image, scale, guess
@@ -741,6 +806,11 @@ def test_each_half_is_itself(
         library=lambda: [(seen, t, heard, image, scale)],
         names=CONTROLNET_CALL,
         of="the controlnet",
+    )
+    assert_equals(
+        [kind_of(call[1]) for call in (*controlnet.calls, *unet.calls)],
+        value=[kind_of(t)] * 2,
+        what="the kind of t in the calls of the two networks",
     )
 
     def library() -> Tensor:
