@@ -136,6 +136,7 @@ def a_set():
 
 USES_SUITE = """
 from infralens.wire import Namespace
+from infralens.examiner.rehearsal import RehearsedCandidate
 
 def said(call):
     try:
@@ -313,6 +314,13 @@ def test_an_object_where_a_number_belongs_is_named_by_its_type(candidate):
 @todo("90.1")
 def test_gradients_are_off_in_a_call(candidate):
     expect(candidate.grad_mode(), False)
+
+@todo("90.1")
+def test_gradients_are_on_where_they_are_asked_for(candidate):
+    for one in (candidate, RehearsedCandidate({"grad_mode": torch.is_grad_enabled})):
+        with with_gradients(one):
+            expect(one.grad_mode(), True)
+        expect(one.grad_mode(), False)
 """
 
 

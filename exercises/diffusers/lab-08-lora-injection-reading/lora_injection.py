@@ -32,8 +32,8 @@ def lora_delta(A: Tensor, B: Tensor, alpha: float, rank: int, use_rslora: bool) 
     A convolution: A (r, in, kh, kw), B (out, r, 1, 1), ΔW (out, in, kh, kw): a convolution down to
     r channels with the full kernel, then one of 1 × 1 up to out.
 
-    s = alpha / rank; with use_rslora (rank-stabilised) s = alpha / √rank. rank is r. Returns ΔW in
-    A's dtype.
+    s = alpha / rank; with use_rslora (rank-stabilised) s = alpha / √rank. rank is r. A and B have
+    one dtype, and ΔW is returned in it.
 
     Source: Hu et al. 2021 (arXiv 2106.09685), section 4.1; Kalajdzievski 2023 (arXiv 2312.03732);
     get_delta_weight in peft.tuners.lora.layer.
@@ -98,8 +98,8 @@ def inject(model: nn.Module, targets: Sequence[str], rank: int, alpha: float) ->
     "attn1.to_q" chooses the second one only. A target that matches nothing is no error as long as
     another one does.
 
-    Afterwards every parameter of the model is frozen except the adapters' lora_A and lora_B.
-    Returns the names of the modules replaced, in any order.
+    The model has no adapters yet. Afterwards every parameter of it is frozen except the adapters'
+    lora_A and lora_B. Returns the names of the modules replaced, in any order.
 
     No match at all, or a rank below 1: ValueError.
 
@@ -120,7 +120,8 @@ def fuse(model: nn.Module, scale: float) -> None:
 
     W is the weight from before any fusing. So a second call, with another scale, replaces the
     first. The forward pass of a fused layer is base's alone: the adapter is in there already. Every
-    LoRALinear of the model is fused; nothing else changes. Dtypes stay as they are.
+    LoRALinear of the model is fused (the model itself may be one); nothing else changes. Dtypes
+    stay as they are, and what is frozen stays frozen, also where gradients are on.
 
     Source: fuse_lora of diffusers for the first call. (Further calls add up there, and its unfusing
     leaves traces: in this lab the formula is right.)
@@ -181,9 +182,9 @@ def parse_state_dict(state_dict: dict[str, Tensor]) -> dict[str, Adapter]:
         diffusers    X.lora.down.weight     X.lora.up.weight     X.alpha
         Kohya        X.lora_down.weight     X.lora_up.weight     X.alpha
 
-    X.alpha is a 0-d tensor and may stand beside any spelling; "alpha" of the answer is a number. An
-    adapter without one has alpha = its own rank, so that s is 1. A and B are the tensors as they
-    are.
+    X.alpha is a 0-d tensor and may stand beside any spelling; "alpha" of the answer is its number,
+    or that tensor. An adapter without one has alpha = its own rank, so that s is 1. A and B are the
+    tensors as they are.
 
     An A without B, a B without A, an alpha without both, or a key of any other form: ValueError.
 

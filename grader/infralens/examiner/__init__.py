@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         requires_grad,
         set_state,
         state_of,
+        with_gradients,
     )
     from infralens.examiner.comparison import (
         LearnerError,
@@ -37,7 +38,16 @@ if TYPE_CHECKING:
     from infralens.wire import Namespace
 
 _HOMES = {
-    "candidates": ("fetch", "given", "keep", "remote", "requires_grad", "set_state", "state_of"),
+    "candidates": (
+        "fetch",
+        "given",
+        "keep",
+        "remote",
+        "requires_grad",
+        "set_state",
+        "state_of",
+        "with_gradients",
+    ),
     "comparison": (
         "LearnerError",
         "assert_agrees",
@@ -84,6 +94,7 @@ __all__ = [
     "todo",
     "told",
     "unpack",
+    "with_gradients",
 ]
 
 

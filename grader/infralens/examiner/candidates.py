@@ -417,6 +417,19 @@ class Candidate:
         return _Member(self._link, None, "", name)
 
 
+@contextlib.contextmanager
+def with_gradients(candidate: Any) -> Iterator[None]:
+    """In here the learner's functions are called as in anybody's program, with gradients on.
+
+    Everywhere else they are called under torch.no_grad().
+    """
+    candidate._link.no_grad = False
+    try:
+        yield
+    finally:
+        candidate._link.no_grad = True
+
+
 def keep(candidate: Any, value: Any) -> Any:
     """Send a value once and hold a handle on it, so that calls can share (and change) it."""
     link: Link = candidate._link

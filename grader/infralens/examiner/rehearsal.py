@@ -41,8 +41,19 @@ class RehearsedCandidate:
     """Names and what stands under them here. `run` makes the calls: a debugger steps in there."""
 
     def __init__(self, names: Mapping[str, Any], run: Runner = run_plainly) -> None:
-        self._names, self._run = names, run
+        self._names, self._runner = names, run
         self._link = self
+        self.no_grad = True
+
+    def _run(
+        self,
+        index: int,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        with torch.set_grad_enabled(not self.no_grad):
+            return self._runner(index, function, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -58,7 +69,7 @@ class RehearsedCandidate:
         if message["kind"] == "call":
             function = getattr(message["on"]._target, message["name"])
             args, kwargs = _sent(message["args"]), _sent(message["kwargs"])
-            with torch.no_grad():
+            with torch.set_grad_enabled(not self.no_grad):
                 return _wrapped(run_plainly(0, function, args, kwargs), self._run)
         return _RehearsedHandle(_sent(message["value"]), self._run)
 
@@ -86,8 +97,7 @@ class _RehearsedMember:
         trial.calls.append(Call(self._name, args, kwargs))
         sent = tuple(_sent(arg) for arg in args)
         named = {key: _sent(value) for key, value in kwargs.items()}
-        with torch.no_grad():
-            return self._run(len(trial.calls) - 1, self._function, sent, named)
+        return self._run(len(trial.calls) - 1, self._function, sent, named)
 
 
 class _RehearsedHandle:

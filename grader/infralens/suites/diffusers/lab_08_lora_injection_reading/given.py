@@ -112,6 +112,7 @@ def transformer(state: State, heads: int, groups: int) -> Transformer:
 LEAVES: dict[str, Any] = {
     "Linear": lambda: nn.Linear(3, 2),
     "Conv2d": lambda: nn.Conv2d(3, 2, 1),
+    "Embedding": lambda: nn.Embedding(3, 2),
     "other": lambda: nn.LayerNorm(2),
 }
 
@@ -138,6 +139,11 @@ def linear(state: State) -> nn.Linear:
     return layer
 
 
+def hollow(state: State) -> nn.Linear:
+    """The same layer on the meta device, where a tensor has no numbers."""
+    return linear(state).to("meta")
+
+
 def called(module: nn.Module, *args: Tensor) -> Any:
     """What a module makes of these."""
     return module(*args)
@@ -151,6 +157,11 @@ def gradients(module: nn.Module, x: Tensor, upstream: Tensor) -> State:
         module(x).backward(upstream)
     found = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
     return {"x": torch.zeros_like(x) if x.grad is None else x.grad, **found}
+
+
+def devices_of(module: nn.Module) -> dict[str, str]:
+    """The kind of device that each parameter is on."""
+    return {name: p.device.type for name, p in module.named_parameters()}
 
 
 def parameters_of(module: nn.Module) -> dict[str, str]:
