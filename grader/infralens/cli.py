@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import signal
 import subprocess
 import sys
@@ -488,13 +489,24 @@ def hint(todo: str, again: bool) -> None:
         click.echo("That was the last hint.")
 
 
+def _no_nan(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """NaN is in every range of click's, since no comparison finds it outside."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number.", ctx, param)
+    return value
+
+
 def picture_options(command: Callable[..., None]) -> Callable[..., None]:
     """PROMPT and how to draw it."""
     options = [
         click.argument("prompt"),
         click.option("--negative-prompt", default="", help="What the picture is to be away from."),
         click.option(
-            "--guidance-scale", default=4.0, show_default=True, type=click.FloatRange(0, 100)
+            "--guidance-scale",
+            default=4.0,
+            show_default=True,
+            type=click.FloatRange(0, 100),
+            callback=_no_nan,
         ),
         click.option("--steps", default=25, show_default=True, type=click.IntRange(1, 1000)),
         click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1)),

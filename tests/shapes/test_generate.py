@@ -58,6 +58,7 @@ def test_all_that_it_knows_is_known() -> None:
     [
         (["--out", "star.jpg"], "star.jpg does not end in .png"),
         (["--steps", "0"], "0 is not in the range"),
+        (["--guidance-scale", "nan"], "nan is no number"),
         (["--enlarge", "1000"], "1000 is not in the range"),
     ],
 )
