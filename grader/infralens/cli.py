@@ -45,6 +45,15 @@ class UsageError(click.ClickException):
         click.echo(f"infralens: {self.message}", err=True)
 
 
+class BrokenKitError(click.ClickException):
+    """Something of ours is broken: one sentence, exit code 3."""
+
+    exit_code = GRADER_FAILED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"infralens: {self.message}", err=True)
+
+
 class Commands(click.Group):
     """The group of all commands; knows their order and suggests the nearest name."""
 
@@ -77,7 +86,8 @@ class Commands(click.Group):
 def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
     """Self-grading labs about diffusion inference, judged against the live diffusers library."""
     ctx.obj = [path.resolve() for path in extra]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that examiners are closed
+    # An exception, so that examiners are closed; the code is what shells say of a SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -547,7 +557,7 @@ def generate(
     """
     from infralens import shapes
 
-    _before_drawing(prompt, out)
+    _before_drawing(prompt, negative_prompt, out)
     (picture,) = shapes.generate(
         prompt,
         negative_prompt=negative_prompt,
@@ -561,9 +571,11 @@ def generate(
 @main.command("try")
 @picture_options
 @out_option("mine.png")
+@click.option("--file", type=click.Path(path_type=Path), help="Draw with this file.")
 @click.pass_context
 def try_(
     ctx: click.Context,
+    file: Path | None,
     prompt: str,
     negative_prompt: str,
     guidance_scale: float,
@@ -579,8 +591,10 @@ def try_(
     """
     from infralens import workspace
 
-    here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
-    _before_drawing(prompt, out)
+    path = file or _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace).file(
+        lab_named("lab-06")
+    )
+    _before_drawing(prompt, negative_prompt, out)
     from infralens.examiner.submission import UnreadableError
     from infralens.shapes.sampling import Request
     from infralens.show.harmless import one_line
@@ -588,7 +602,7 @@ def try_(
 
     request = Request(steps=steps, guidance_scale=guidance_scale)
     try:
-        tried = try_out(here.file(lab_named("lab-06")), prompt, negative_prompt, request, seed)
+        tried = try_out(path, prompt, negative_prompt, request, seed)
     except UnreadableError as error:
         raise UsageError(str(error)) from None
     except TryError as error:
@@ -608,24 +622,57 @@ def try_(
     ctx.exit(POINTS_MISSING)
 
 
-def _before_drawing(prompt: str, out: Path) -> None:
-    """UsageError for a file that is no PNG or a missing library; a word about unknown words."""
+def _before_drawing(prompt: str, negative_prompt: str, out: Path) -> None:
+    """UsageError for a file that is no PNG or a missing library; a word about what is not read."""
     from infralens import shapes
 
     if out.suffix.lower() != ".png":
         raise UsageError(f"{out} does not end in .png, the one format that is written.")
-    unknown = shapes.unknown_words(prompt)
-    if unknown:
-        click.echo(
-            f"The model was never shown {' or '.join(map(repr, unknown))}. "
-            f"It knows {shapes.KNOWN}.",
-            err=True,
-        )
+    try:
+        f"{prompt}{negative_prompt}".encode()
+    except UnicodeEncodeError:
+        raise UsageError("The prompt is not UTF-8 text.") from None
+    _require_whole_model()
     try:
         shapes.quiet()
     except ImportError as error:
         missing = error.name or error
         raise UsageError(f"{missing} is needed for this; see `infralens doctor`.") from None
+    for text in (prompt, negative_prompt):
+        _tell_what_is_not_read(text)
+
+
+def _require_whole_model() -> None:
+    """BrokenKitError when a file of the shipped model is missing or damaged."""
+    from infralens import shapes
+    from infralens.shapes.manifest import damages
+
+    try:
+        found = damages(shapes.MANIFEST.parent)
+    except (OSError, ValueError) as error:
+        found = [f"{shapes.MANIFEST.name} cannot be read: {error}"]
+    if found:
+        raise BrokenKitError(f"The kit's model is damaged ({found[0]}): install infralens again.")
+
+
+WORDS_TOLD, LETTERS_TOLD = 5, 30
+
+
+def _tell_what_is_not_read(text: str) -> None:
+    """Words that the model was never shown, and where a text is too long for it."""
+    from infralens import shapes
+    from infralens.show.harmless import one_line
+
+    unknown = shapes.unknown_words(text)
+    if unknown:
+        told = [repr(one_line(word, LETTERS_TOLD)) for word in unknown[:WORDS_TOLD]]
+        told += [f"{len(unknown) - WORDS_TOLD} more words"] * (len(unknown) > WORDS_TOLD)
+        click.echo(
+            f"The model was never shown {' or '.join(told)}. It knows {shapes.KNOWN}.", err=True
+        )
+    read = shapes.part_that_is_read(text)
+    if read is not None:
+        click.echo(f"It is too long: the model reads only {one_line(read)!r}.", err=True)
 
 
 def _write_picture(out: Path, picture: Image, enlarge: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,24 +82,30 @@ def try_out(
         PICTURE,
     )
     with _told(text.filename):
-        module = load(text.text, text.filename)
-    function = getattr(module, FUNCTION, None)
-    if function is None:
-        raise TryError(text.missing(FUNCTION, "lab-06"))
-    misfit = binding_error(function, arguments, {})
-    if misfit is not None:
-        raise TryError(f"Your `{FUNCTION}` does not take the lab's parameters: {misfit}")
-    with _told(text.filename), torch.no_grad():
-        answer = function(*arguments)
-    return Tried(Image.fromarray(_pixels(answer)[0]), library)
+        function = getattr(load(text.text, text.filename), FUNCTION, None)
+        if function is None:
+            raise TryError(text.missing(FUNCTION, "lab-06"))
+        if not callable(function):
+            raise TryError(f"Your `{FUNCTION}` is not a function.")
+        misfit = binding_error(function, arguments, {})
+        if misfit is not None:
+            raise TryError(f"Your `{FUNCTION}` does not take the lab's parameters: {misfit}")
+        with torch.no_grad():
+            answer = function(*arguments)
+        mine = Image.fromarray(_pixels(answer)[0])
+    return Tried(mine, library)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _told(filename: str) -> Iterator[None]:
-    """What the learner's code raises becomes a TryError."""
+    """What the learner's code raises becomes a TryError; Ctrl-C and SIGTERM go on as they are."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except (TryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+            raise
         failure = LearnerError(describe(error, filename))
         if failure.not_started:
             todo, _, name = failure.raised.text.removeprefix("TODO ").partition(": ")
@@ -109,10 +116,11 @@ def _told(filename: str) -> Iterator[None]:
 def _pixels(answer: Any) -> np.ndarray[Any, Any]:
     """The answer as an array, (1, 32, 32, 3) uint8."""
     if isinstance(answer, torch.Tensor) and answer.dtype == torch.uint8:
-        answer = answer.cpu().numpy()
+        with contextlib.suppress(TypeError, RuntimeError, NotImplementedError):  # it has no numbers
+            answer = answer.cpu().numpy()
     shape = (1, PICTURE, PICTURE, 3)
     if isinstance(answer, np.ndarray) and answer.dtype == np.uint8 and answer.shape == shape:
-        return answer
+        return np.asarray(answer)
     raise TryError(
         f"Your `{FUNCTION}` returned {kind(answer)}; a picture of {PICTURE} x {PICTURE} pixels is "
         f"{shape} uint8."

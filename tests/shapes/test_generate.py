@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,49 @@ def test_all_that_it_knows_is_known() -> None:
     assert shapes.unknown_words("Two red squares!") == ["two", "squares"]
 
 
+def test_of_many_unknown_words_a_few_are_named_and_none_in_full_length(tmp_path: Path) -> None:
+    words = ["--out", str(tmp_path / "x.png"), "--steps", "1", "--negative-prompt", "z" * 10_000]
+    result = run("re\u0301d " + " ".join(f"w{n}x" for n in range(9)), *words)
+    assert result.exit_code == 0
+    assert "never shown 'réd' or 'w0x' or 'w1x' or 'w2x' or 'w3x' or 5 more words." in result.stderr
+    assert "zzz…'" in result.stderr
+    assert max(map(len, result.stderr.splitlines())) < 400
+
+
+def test_what_a_prompt_says_beyond_the_models_tokens_is_told(tmp_path: Path) -> None:
+    words = ["--out", str(tmp_path / "x.png"), "--steps", "1"]
+    result = run("the " * 21 + "red circle", *words)
+    assert result.exit_code == 0
+    assert f"the model reads only '{'the ' * 21}red'." in result.stderr
+    assert run("the " * 20 + "red circle", *words).stderr == ""
+
+
+def test_a_damaged_model_is_a_sentence_and_exit_code_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(shapes.FOLDER, tmp_path / "pipeline")
+    shutil.copytree(shapes.CONTROLNET_FOLDER, tmp_path / "controlnet")
+    shutil.copytree(shapes.LORA_FOLDER, tmp_path / "lora")
+    monkeypatch.setattr(shapes, "MANIFEST", Path(shutil.copy(shapes.MANIFEST, tmp_path)))
+    (tmp_path / "pipeline" / "more").write_bytes(b"")  # of no harm
+    words = [PROMPT, "--steps", "1", "--out", str(tmp_path / "x.png")]
+    assert run(*words).exit_code == 0
+    weights = tmp_path / "pipeline" / "unet" / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    for said in ("has changed", "is missing"):
+        result = run(*words)
+        assert result.exit_code == 3
+        assert result.stderr.count("\n") == 1
+        assert f"pipeline/unet/diffusion_pytorch_model.safetensors {said}" in result.stderr
+        weights.unlink(missing_ok=True)
+    shapes.MANIFEST.write_text("{", encoding="utf-8")
+    assert "MANIFEST.json cannot be read" in run(*words).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--negative-prompt", "bad\udcff"], "The prompt is not UTF-8 text."),
         (["--out", "star.jpg"], "star.jpg does not end in .png"),
         (["--steps", "0"], "0 is not in the range"),
         (["--guidance-scale", "nan"], "nan is no number"),

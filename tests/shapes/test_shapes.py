@@ -30,8 +30,9 @@ from infralens.shapes import (
     training,
     vocabulary,
 )
+from infralens.shapes.__main__ import main as command_line
 from infralens.shapes.__main__ import pick_device
-from infralens.shapes.fitting import Schedule, fit, step_generator
+from infralens.shapes.fitting import CheckpointError, Schedule, fit, step_generator
 from infralens.shapes.sampling import Request
 
 ROOT = Path(shapes.__file__).parent
@@ -77,11 +78,10 @@ def test_a_changed_a_missing_and_an_added_file_are_noticed(tmp_path: Path) -> No
     (tmp_path / "lora" / "extra.txt").write_text("x")
     merges = tmp_path / "pipeline" / "tokenizer" / "merges.txt"
     merges.write_text(merges.read_text() + "q q\n")
-    assert manifest.differences(tmp_path) == [
-        "pipeline/model_index.json is missing",
-        "lora/extra.txt is not in the manifest",
-        "pipeline/tokenizer/merges.txt has changed",
-    ]
+    damages = ["pipeline/model_index.json is missing", "pipeline/tokenizer/merges.txt has changed"]
+    assert manifest.damages(tmp_path) == damages
+    extra = "lora/extra.txt is not in the manifest"
+    assert manifest.differences(tmp_path) == [*damages, extra]
 
 
 @pytest.mark.parametrize("part", manifest.PARTS)
@@ -412,3 +412,51 @@ def test_cuda_is_refused_where_there_is_none() -> None:
     assert pick_device("auto") == "cpu"
     with pytest.raises(SystemExit, match="CUDA"):
         pick_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["measure", "--out", "typo"], "typo holds no finished run: pipeline/model_index.json"),
+        (["grid", "--out", "typo"], "train --out typo` makes it"),
+        (["train", "--out", "file"], "file cannot be written"),
+        (["train", "--out", "new", "--threads", "-3"], "invalid count value: '-3'"),
+    ],
+)
+def test_a_run_that_cannot_be_is_wrong_usage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("", encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        command_line(words)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not Path("typo").exists()
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "one.pt"
+    schedule = Schedule(steps=1, batch=1, rate=1e-3)
+    layers = [torch.nn.Linear(2, 1), torch.nn.Linear(3, 1)]
+    for layer in layers[:1]:
+        fit("one", checkpoint, layer, schedule, lambda step: layers[0](torch.ones(2)).sum())
+    for damage in (lambda: None, lambda: checkpoint.write_bytes(b"nothing")):
+        damage()
+        with pytest.raises(CheckpointError, match=r"one\.pt is damaged or belongs to other"):
+            fit("one", checkpoint, layers[1], schedule, lambda step: torch.zeros(()))
+
+
+def test_a_run_that_is_interrupted_says_how_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("infralens.shapes.__main__.measure", interrupt)
+    assert command_line(["measure"]) == 130
+    assert "goes on from the last checkpoint" in capsys.readouterr().err

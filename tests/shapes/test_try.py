@@ -82,6 +82,19 @@ def test_the_scheduler_that_is_lent_has_no_timesteps_set(file: Path) -> None:
     assert "ValueError on line 2: None" in result.stderr
 
 
+ON_META = b"""import torch
+def generate(*args):
+    return torch.zeros(1, 32, 32, 3, dtype=torch.uint8, device='meta')
+"""
+ODD = b"""class Odd:
+    @property
+    def __class__(self):
+        raise ValueError("odd")
+def generate(*args):
+    return Odd()
+"""
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -95,6 +108,15 @@ def test_the_scheduler_that_is_lent_has_no_timesteps_set(file: Path) -> None:
         (b"def generate(components, prompt): pass\n", "does not take the lab's parameters"),
         (b"def generat(*args): pass\n", "has `generat` on line 1"),
         (b"def generate(*args): pass\n", "returned None;"),
+        (b"generate = 3\n", "Your `generate` is not a function."),
+        (
+            b"def generate(*args):\n    raise BaseException('boom')\n",
+            "BaseException on line 2: boom",
+        ),
+        (b"def __getattr__(name):\n    raise ValueError(name)\n", "ValueError on line 2: generate"),
+        (ON_META, "a uint8 tensor of shape (1, 32, 32, 3);"),
+        (ON_META.replace(b"device='meta')", b"device='cpu').to_sparse()"), "a uint8 tensor of"),
+        (ODD, "ValueError on line 4: odd"),
         (
             b"import torch\ngenerate = lambda *a: torch.ones(3).bfloat16()",
             "a bfloat16 tensor of shape (3,);",
@@ -125,6 +147,28 @@ def test_no_file_and_no_workspace_are_wrong_usage(
     result = tried()
     assert result.exit_code == 2
     assert "infralens init" in result.stderr
+
+
+def test_a_file_outside_a_workspace_may_be_named(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(solution(), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert tried("--file", str(file)).exit_code == 0
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt(), SystemExit(143)], ids=repr)
+def test_ctrl_c_and_sigterm_are_nobodys_mistake(
+    file: Path, monkeypatch: pytest.MonkeyPatch, ends: BaseException
+) -> None:
+    def end(*_: object) -> None:
+        raise ends
+
+    monkeypatch.setattr("infralens.trying.binding_error", end)
+    file.write_text(solution(), encoding="utf-8")
+    result = tried()
+    assert result.exit_code == (143 if isinstance(ends, SystemExit) else 1)
+    assert "your code" not in result.stderr
 
 
 def test_only_a_few_values_may_be_off_by_rounding() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ __all__ = [
     "MANIFEST",
     "as_png",
     "generate",
+    "part_that_is_read",
     "quiet",
     "unknown_words",
 ]
@@ -52,8 +54,21 @@ __all__ = [
 def unknown_words(prompt: str) -> list[str]:
     """The words of a prompt that no caption of the training pictures had, in order."""
     known = set(known_words())
-    words = re.findall(r"[^\W_]+", prompt.lower())
+    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFC", prompt).lower())
     return [word for word in dict.fromkeys(words) if word not in known]
+
+
+def part_that_is_read(prompt: str) -> str | None:
+    """The beginning of a prompt that fits into the model's tokens; None when all of it does.
+
+    Known words are one token each; any other word is spelled out, letter by letter in the worst
+    case.
+    """
+    from transformers import CLIPTokenizer
+
+    tokenizer = CLIPTokenizer.from_pretrained(FOLDER / "tokenizer")
+    whole, cut = (tokenizer(prompt, truncation=cut)["input_ids"] for cut in (False, True))
+    return None if len(whole) == len(cut) else str(tokenizer.decode(cut[1:-1])).strip()
 
 
 def as_png(picture: Image, enlarge: int = 1) -> bytes:

@@ -11,8 +11,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from infralens.shapes import CONTROLNET_FOLDER, FOLDER, LORA_FOLDER
+from infralens.shapes import CONTROLNET_FOLDER, FOLDER, LORA_FOLDER, quiet
 from infralens.shapes.manifest import folder_sizes, write_manifest
+
+WRITTEN_LAST = ("model_index.json", "config.json", "pytorch_lora_weights.safetensors")
+
+
+class UnusableError(Exception):
+    """What was asked for cannot be done with these options; the text says why."""
 
 
 def pick_device(name: str) -> str:
@@ -28,9 +34,16 @@ def pick_device(name: str) -> str:
 
 def folders(out: Path | None) -> tuple[Path, Path, Path]:
     """Pipeline, ControlNet and LoRA of a training run, or the shipped ones."""
-    if out is None or not (out / "pipeline").exists():
+    if out is None:
         return FOLDER, CONTROLNET_FOLDER, LORA_FOLDER
-    return out / "pipeline", out / "controlnet", out / "lora"
+    parts = (out / "pipeline", out / "controlnet", out / "lora")
+    for part, file in zip(parts, WRITTEN_LAST, strict=True):
+        if not (part / file).is_file():
+            raise UnusableError(
+                f"{out} holds no finished run: {part.name}/{file} is missing; "
+                f"`python -m infralens.shapes train --out {out}` makes it"
+            )
+    return parts
 
 
 def train(out: Path, device: str) -> None:
@@ -48,7 +61,11 @@ def train(out: Path, device: str) -> None:
         figures = "  ".join(f"{word} {100 * share:.0f} %" for word, share in values.items())
         tqdm.write(f"step {step}, 60 prompts: {figures}")
 
-    took = train_all(Workshop.under(out, torch.device(device)), report)
+    try:
+        shop = Workshop.under(out, torch.device(device))
+    except OSError as error:
+        raise UnusableError(f"{out} cannot be written: {error.strerror}") from None
+    took = train_all(shop, report)
     write_manifest(out)
     for name, stage in took.items():
         print(f"{name}: {stage.steps} steps, loss {stage.loss:.4f}, {stage.seconds / 60:.1f} min")
@@ -90,20 +107,43 @@ def main(arguments: list[str] | None = None) -> int:
         command = commands.add_parser(name, help=text)
         command.add_argument("--out", type=Path, required=needed, help="folder of the run")
         command.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-        command.add_argument("--threads", type=int, default=0, help="CPU threads; 0: torch's own")
+        command.add_argument("--threads", type=count, default=0, help="CPU threads; 0: torch's own")
     chosen = parser.parse_args(arguments)
-    if chosen.threads:
-        import torch
-
-        torch.set_num_threads(chosen.threads)
-    device = pick_device(chosen.device)
-    if chosen.command == "train":
-        train(chosen.out, device)
-    elif chosen.command == "measure":
-        measure(chosen.out, device)
-    else:
-        grid(chosen.out, device)
+    try:
+        run(chosen.command, chosen.out, chosen.device, chosen.threads)
+    except UnusableError as error:
+        parser.error(f"{error}.")
+    except KeyboardInterrupt:
+        print("\nStopped. The same command goes on from the last checkpoint.", file=sys.stderr)
+        return 130
     return 0
+
+
+def count(text: str) -> int:
+    """A number of threads: ValueError below 0."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def run(command: str, out: Path | None, device_name: str, threads: int) -> None:
+    """One of the three commands."""
+    import torch
+
+    from infralens.shapes.fitting import CheckpointError
+
+    quiet()
+    if threads:
+        torch.set_num_threads(threads)
+    device = pick_device(device_name)
+    try:
+        if command == "measure":
+            measure(out, device)
+        elif out is not None:
+            {"train": train, "grid": grid}[command](out, device)
+    except CheckpointError as error:
+        raise UnusableError(str(error)) from None
 
 
 if __name__ == "__main__":

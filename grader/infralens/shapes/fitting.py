@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -19,6 +20,14 @@ from tqdm import tqdm
 
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints."""
+
+
+UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, UnpicklingError)
+"""What torch.load and the copying of its tensors raise for a file that is not as it was saved."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint that cannot be gone on from; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +87,17 @@ def fit(
     average = [p.detach().clone() for p in parameters]
     first, smooth, seconds = 0, 0.0, 0.0
     if checkpoint.exists():
-        state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
-        _copy(state["weights"], parameters)
-        _copy(state["average"], average)
-        optimizer.load_state_dict(state["optimizer"])
-        first, smooth, seconds = state["step"], state["loss"], state["seconds"]
+        try:
+            state: dict[str, Any] = torch.load(checkpoint, map_location="cpu", weights_only=True)
+            _copy(state["weights"], parameters)
+            _copy(state["average"], average)
+            optimizer.load_state_dict(state["optimizer"])
+            first, smooth, seconds = state["step"], state["loss"], state["seconds"]
+        except UNREADABLE:
+            raise CheckpointError(
+                f"{checkpoint} is damaged or belongs to other networks; without it the stage "
+                f"{name!r} is trained from its beginning"
+            ) from None
 
     def save(step: int) -> None:
         part = checkpoint.with_suffix(".part")

@@ -44,13 +44,24 @@ def write_manifest(root: Path) -> Path:
 
 def differences(root: Path) -> list[str]:
     """What differs from the manifest, in words; empty if nothing does."""
-    wanted = json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))
-    found = describe(root)
+    extra = sorted(describe(root).keys() - _listed(root).keys())
+    return damages(root) + [f"{name} is not in the manifest" for name in extra]
+
+
+def damages(root: Path) -> list[str]:
+    """Files of the manifest that are missing or changed, in words; empty if none is."""
+    wanted, found = _listed(root), describe(root)
     missing = [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
-    extra = [f"{name} is not in the manifest" for name in sorted(found.keys() - wanted.keys())]
     changed = [
         f"{name} has changed"
         for name in sorted(wanted.keys() & found.keys())
         if wanted[name] != found[name]
     ]
-    return missing + extra + changed
+    return missing + changed
+
+
+def _listed(root: Path) -> dict[str, dict[str, int | str]]:
+    listed: dict[str, dict[str, int | str]] = json.loads(
+        (root / "MANIFEST.json").read_text(encoding="utf-8")
+    )
+    return listed
