@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import signal
@@ -54,8 +55,22 @@ class BrokenKitError(click.ClickException):
         click.echo(f"infralens: {self.message}", err=True)
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class Commands(click.Group):
     """The group of all commands; knows their order and suggests the nearest name."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; where there is no room for its output, or no current folder, say so."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            problem = _unfit_place(error)
+            if problem is None:
+                raise
+            click.echo(f"infralens: {problem}", err=True)
+            sys.exit(WRONG_USAGE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -71,6 +86,17 @@ class Commands(click.Group):
             near = difflib.get_close_matches(args[0], self.commands, n=1)
             advice = f" Did you mean {near[0]}?" if near else " See `infralens --help`."
             raise UsageError(f"There is no command {args[0]!r}.{advice}") from None
+
+
+def _unfit_place(error: OSError) -> str | None:
+    """One sentence about the place a command runs in, where that is why it failed."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "The current folder is not there any more: go to another one."
+    if error.errno in NO_ROOM:
+        return f"The output cannot be written: {error.strerror}."
+    return None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -520,6 +520,48 @@ def test_debug_tells_of_an_exit_as_the_grade_does(lab: Lab, workshop: Any) -> No
     assert "Traceback" not in done.stdout + done.stderr
 
 
+# The place a command runs in
+
+
+def run_in(folder: Path, *words: str, stdout: Any = subprocess.PIPE) -> tuple[int, str]:
+    """`infralens …` in a process of its own, since it is about the process: code and stderr."""
+    command = [sys.executable, "-P", "-m", "infralens.cli", *words]
+    done = subprocess.run(
+        command, cwd=folder, stdout=stdout, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", [("list",), ("--help",), ("read", "lab-03"), ("hint", "3.1")])
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        code, told = run_in(tmp_path, *words, stdout=full)
+    assert (code, told) == (
+        2,
+        "infralens: The output cannot be written: No space left on device.\n",
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps a folder that is in use")
+@pytest.mark.parametrize("words", [("list",), ("grade", "lab-03"), ("generate", "a star")])
+def test_a_deleted_current_folder_is_told_in_a_sentence(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    shell = f'rmdir "{gone}" && exec "{sys.executable}" -P -m infralens.cli "$@"'
+    done = subprocess.run(
+        ["sh", "-c", shell, "sh", *words],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    told = "infralens: The current folder is not there any more: go to another one.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
 # Watching
 
 
