@@ -58,6 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ToldAtOnce(config))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Minutes first, seconds last: two workers end together only if what is left is short."""
+    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The margins of the labs and the figures of the attacks, as far as they were run.
 

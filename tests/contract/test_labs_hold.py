@@ -13,6 +13,7 @@ LABS = find_labs()
 SEEDS = 6  # `infralens check` takes 20; three right variants have three more each
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 def test_the_lab_is_proven(lab: Lab, record_property: Callable[[str, object], None]) -> None:
     proof: Proof = prove(lab, seeds=SEEDS)

@@ -11,6 +11,7 @@ from infralens.labs import Lab
 from variants import LABS, lost
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("labs", [LABS, LABS[::-1]], ids=["forwards", "backwards"])
 def test_every_solution_passes_in_one_examiner(labs: Sequence[Lab]) -> None:
     with examiner(serve=True) as one:

@@ -145,6 +145,7 @@ def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) ->
     assert grade(lab, lab.stub, isolation="process").todos[0].status == "not_started"
 
 
+@pytest.mark.minutes
 def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
     lab = finished(begun)
     assert lab.solution is not None
