@@ -523,24 +523,26 @@ def test_debug_tells_of_an_exit_as_the_grade_does(lab: Lab, workshop: Any) -> No
 # The place a command runs in
 
 
-def run_in(folder: Path, *words: str, stdout: Any = subprocess.PIPE) -> tuple[int, str]:
-    """`infralens …` in a process of its own, since it is about the process: code and stderr."""
+def in_shell(script: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`infralens …` as "$@" of a POSIX shell's script, begun in this folder."""
     command = [sys.executable, "-P", "-m", "infralens.cli", *words]
-    done = subprocess.run(
-        command, cwd=folder, stdout=stdout, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
     )
-    return done.returncode, done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("words", [("list",), ("--help",), ("read", "lab-03"), ("hint", "3.1")])
 def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        code, told = run_in(tmp_path, *words, stdout=full)
-    assert (code, told) == (
-        2,
-        "infralens: The output cannot be written: No space left on device.\n",
-    )
+    done = in_shell('exec "$@" > /dev/full', tmp_path, *words)
+    told = "infralens: The output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps a folder that is in use")
@@ -550,14 +552,7 @@ def test_a_deleted_current_folder_is_told_in_a_sentence(
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    shell = f'rmdir "{gone}" && exec "{sys.executable}" -P -m infralens.cli "$@"'
-    done = subprocess.run(
-        ["sh", "-c", shell, "sh", *words],
-        cwd=gone,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
+    done = in_shell('rmdir "$PWD" && exec "$@"', gone, *words)
     told = "infralens: The current folder is not there any more: go to another one.\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 

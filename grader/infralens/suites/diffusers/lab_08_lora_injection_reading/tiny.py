@@ -98,7 +98,7 @@ def adapted_layers(model: nn.Module) -> dict[str, Any]:
     return {name: part for name, part in model.named_modules() if isinstance(part, Linear)}
 
 
-def set_adapter(layer: Any, A: Tensor, B: Tensor, name: str = "default") -> None:  # noqa: N803
+def set_adapter(layer: Any, A: Tensor, B: Tensor, name: str = "default") -> None:  # noqa: N803  # as in the paper
     """Give one of peft's layers these factors."""
     layer.lora_A[name].weight.data = A.clone()
     layer.lora_B[name].weight.data = B.clone()
