@@ -834,7 +834,13 @@ def doctor(ctx: click.Context) -> None:
     help="Only this lab.",
 )
 @click.option("--ref", help="Take the solutions from this git revision.")
-@click.option("--seeds", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Seeds for the solution; each misconception has one in five of them.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
 @click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")

@@ -189,6 +189,23 @@ def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
         assert any(sentence in fault for fault in found), (sentence, found)
 
 
+def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
+    lab = finished(begun)
+    changes = {
+        lab.suite / "test_halving.py": ("draw.latents(3,", "draw.latents(draw.choice([3, 4]),"),
+        lab.suite / "misconceptions.py": ("* 2", "* (2 if sample.shape[0] == 3 else 0.5)"),
+    }
+    for path, (old, new) in changes.items():
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+    lab = find_lab(lab.id, find_labs([begun]))
+    assert [fault.sentence for fault in prove(lab, seeds=1).faults] == []
+    found = [fault.sentence for fault in prove(lab, seeds=20).faults]
+    assert found
+    assert all("doubled passes todo 7.1 with seed " in sentence for sentence in found)
+
+
 def test_new_touches_no_lab_that_is_there(begun: Path) -> None:
     result = run("new", "mine", "lab-07", "Other", "--into", str(begun))
     assert result.exit_code == 2

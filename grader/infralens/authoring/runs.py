@@ -9,7 +9,7 @@ import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infralens.authoring.proofs import MarginRow, Proof
@@ -21,12 +21,14 @@ from infralens.report import CheckResult, Report, TodoResult
 from infralens.stubs import MarkerError
 
 SEEDS = 20
+SEEDS_A_MISCONCEPTION = 5  # so many of the solution's seeds are one for each misconception
 SOLUTION_SHARE = 0.25  # of the tolerance, in float32
 HALF_SHARE = 0.5  # of the tolerance, in half precision
 SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
 TRUSTED = "process"  # an author's own code; a sandbox for each grade would only take longer
 HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.sabotage")
+NAMELESS = ("-m", "infralens.examiner.nameless")
 OnStep = Callable[[str], None]
 
 
@@ -61,6 +63,7 @@ def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) 
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)
             prove_nothing_is_left(workbench)
+            prove_no_draw_pays(workbench, seeds // SEEDS_A_MISCONCEPTION)
             prove_purpose(proof)
             prove_margins(proof)
             prove_sabotage(workbench)
@@ -144,12 +147,9 @@ def unpassed(report: Report) -> Iterator[tuple[TodoResult, CheckResult]]:
 def prove_misconceptions(bench: Workbench) -> None:
     """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
     proof = bench.proof
-    wrong_ones = misconceptions_of(proof.lab.suite)
-    proof.misconceptions = len(wrong_ones)
-    for number, wrong in enumerate(wrong_ones, start=1):
-        if wrong.todo not in {todo.id for todo in proof.lab.todos}:
-            continue  # told among the texts
-        bench.on_step(f"misconception {number} of {len(wrong_ones)}: {wrong.name}")
+    proof.misconceptions = len(misconceptions_of(proof.lab.suite))
+    for number, wrong in _of_listed_todos(proof.lab):
+        bench.on_step(f"misconception {number} of {proof.misconceptions}: {wrong.name}")
         report = bench.grade(
             with_misconception(bench.solution(), wrong), seed=number, todos=[wrong.todo]
         )
@@ -173,6 +173,38 @@ def prove_nothing_is_left(bench: Workbench) -> None:
     report = bench.grade(bench.solution(), seed=0)
     if not report.passed:
         bench.proof.fault(f"after the misconceptions the solution fails: {_reason(report)}")
+
+
+def prove_no_draw_pays(bench: Workbench, seeds: int) -> None:
+    """Each misconception fails its todo with other seeds too: no draw makes it right.
+
+    The first of the seeds was graded before, and its answer named.
+    """
+    if seeds < 2:
+        return
+    proof = bench.proof
+    wrong_ones = _of_listed_todos(proof.lab)
+    with examiner(serve=True, program=NAMELESS) as nameless:
+        others = replace(bench, warm=nameless)
+        for number, wrong in wrong_ones:
+            bench.on_step(f"misconception {number}, other seeds: {wrong.name}")
+            text = with_misconception(bench.solution(), wrong)
+            for turn in range(1, seeds):
+                seed = number + turn * len(wrong_ones)
+                report = others.grade(text, seed=seed, todos=[wrong.todo])
+                if report.grader_error:
+                    proof.fault(f"misconception {wrong.name}, seed {seed}: {report.grader_error}")
+                elif report.score:
+                    proof.fault(
+                        f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}"
+                    )
+
+
+def _of_listed_todos(lab: Lab) -> list[tuple[int, Misconception]]:
+    """The misconceptions, numbered from 1; those of unknown todos are told among the texts."""
+    listed = {todo.id for todo in lab.todos}
+    known = misconceptions_of(lab.suite)
+    return [(number, wrong) for number, wrong in enumerate(known, start=1) if wrong.todo in listed]
 
 
 def _reason(report: Report) -> str:

@@ -558,7 +558,7 @@ def exchanged(model: nn.Module, targets: Sequence[str], rank: int, alpha: float)
     for name in names:
         layer = model.get_submodule(name)
         assert isinstance(layer, Twin)
-        layer.rank, layer.alpha = layer.alpha, layer.rank  # type: ignore[assignment]
+        layer.rank, layer.alpha = layer.alpha, layer.rank  # type: ignore[assignment]  # one is an int
     return names
 
 

@@ -1,0 +1,87 @@
+"""Every wrong answer to a lab over many seeds. Run: python tests/contract/audit.py diffusers/lab-03
+
+A test grades each with one seed: an answer that one draw in twenty pays gets past it for weeks.
+This takes minutes a lab and is run by hand, after a check or what it draws was changed. It prints
+what was paid with which seeds, and exits with 1 if anything was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from infralens.authoring import with_misconception
+from infralens.authoring.runs import NAMELESS
+from infralens.examiner.misconceptions import misconceptions_of
+from infralens.grading import Examiner, examiner, grade
+from infralens.labs import Lab
+from variants import LABS, wrong_of  # a module beside this one
+
+SEEDS = 20
+MOST = 2**32
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer to one todo, as the text of a whole submission."""
+
+    name: str
+    todo: str
+    text: str
+
+
+def wrong_answers(lab: Lab) -> Iterator[Wrong]:
+    """The variants that are one edit of the solution, then the misconceptions."""
+    assert lab.solution is not None
+    solution = lab.solution.read_text(encoding="utf-8")
+    for entry in wrong_of(lab):
+        text = solution.replace(entry["replace"], entry["by"])
+        yield Wrong(entry["name"], str(entry["todo"]), text)
+    for known in misconceptions_of(lab.suite):
+        yield Wrong(known.name, known.todo, with_misconception(solution, known))
+
+
+def faults(lab: Lab, wrong: Wrong, seeds: list[int], folder: Path, warm: Examiner) -> list[str]:
+    """What went otherwise than it should: points for a wrong answer, or no judgement at all."""
+    path = folder / lab.file
+    path.write_text(wrong.text, encoding="utf-8")
+    found = []
+    for seed in seeds:
+        report = grade(
+            lab, path, seed=seed, todos=[wrong.todo], isolation="process", device="cpu", using=warm
+        )
+        if report.grader_error:
+            found.append(f"seed {seed}: {report.grader_error}")
+        elif report.score or report.todos[0].status not in ("failed", "error"):
+            found.append(f"paid with seed {seed}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lab", nargs="+", choices=[lab.id for lab in LABS])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args()
+    console, bad = Console(), 0
+    with examiner(serve=True, program=NAMELESS) as warm, tempfile.TemporaryDirectory() as name:
+        for lab in [lab for lab in LABS if lab.id in options.lab]:
+            answers = list(wrong_answers(lab))
+            for wrong in track(answers, f"{lab.id}: {len(answers)} wrong answers", console=console):
+                seeds = [random.randrange(MOST) for _ in range(options.seeds)]
+                found = faults(lab, wrong, seeds, Path(name), warm)
+                bad += bool(found)
+                if found:
+                    console.print(f"{wrong.todo} {wrong.name}: {'; '.join(found)}", markup=False)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
