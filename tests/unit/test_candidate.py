@@ -634,6 +634,28 @@ def test_a_submission_that_takes_every_thread_takes_none_from_another(workshop: 
 # Nothing stays behind
 
 
+def test_grades_that_are_over_take_no_memory(workshop: Any, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    suite = f"""
+    import gc
+    from infralens.examiner.plugin import ExaminerPlugin
+
+    @todo("90.1")
+    def test_one(candidate):
+        living = sum(isinstance(known, ExaminerPlugin) for known in gc.get_objects())
+        with open({str(told)!r}, "a") as file:
+            print(living, gc.get_freeze_count(), file=file)
+        assert_equals(candidate.one(), value=1, what="one")
+    """
+    lab = workshop.lab(suite)
+    for _ in range(4):
+        assert workshop.grade(lab, "def one(): return 1").passed
+    lines = told.read_text(encoding="utf-8").splitlines()
+    living, frozen = zip(*(map(int, line.split()) for line in lines), strict=True)
+    assert living[1:] == (1, 1, 1)  # the grade that runs; the first was frozen with its imports
+    assert max(frozen[1:]) <= frozen[0]
+
+
 def gone(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

@@ -154,8 +154,7 @@ class ExaminerPlugin:
             if not checks:
                 self._note_fault(f"todo {todo_id} of {self.lab.id} has no check")
         self.emit({"event": "planned", "checks": sum(len(names) for names in self.checks.values())})
-        gc.collect()
-        gc.freeze()  # torch and diffusers are large: collecting them again and again is the cost
+        _freeze_what_was_imported()
 
     def _note_fault(self, sentence: str) -> None:
         """The first fault is the cause; what follows from it is not worth a word."""
@@ -407,6 +406,21 @@ def _forget_stale_suites(suite: Path) -> None:
 
 
 _loaded: dict[str, tuple[str, int]] = {}
+
+
+def _freeze_what_was_imported() -> None:
+    """torch and diffusers are large: collecting them again and again is the cost.
+
+    Only after an import, since with it freezes the session, which then nothing can collect.
+    """
+    gc.collect()
+    imported = sys.modules.keys() - _frozen
+    if imported:
+        gc.freeze()
+        _frozen.update(imported)
+
+
+_frozen: set[str] = set()
 
 
 def run_checks(plugin: ExaminerPlugin) -> None:
