@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infralens.grading import examiner, grade
 from infralens.labs import find_lab, find_labs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
@@ -178,6 +179,21 @@ def test_a_killed_command_line_leaves_nothing(start: Start) -> None:
     _, alive = psutil.wait_procs(run.family, timeout=15)
     assert [member for member in alive if running(member)] == []
     assert progress_of(run) == PROGRESS
+
+
+def test_an_examiner_told_to_end_again_and_again_ends(solved: Path) -> None:
+    """It may be closing already, and waiting: the end of its parent tells it twice."""
+    with examiner(serve=True) as one:
+        path = solved / LAB.track / LAB.folder / LAB.file
+        assert grade(LAB, path, todos=["3.6"], isolation="process", using=one).score
+        family = psutil.Process(one.process.pid).children(recursive=True)
+        assert family
+        for _ in range(100):
+            one.process.terminate()
+            time.sleep(0.002)
+        assert one.process.wait(timeout=PROMPTLY) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert [member for member in alive if running(member)] == []
 
 
 @pytest.fixture

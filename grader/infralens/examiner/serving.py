@@ -145,6 +145,11 @@ class Spares:
                 found |= {child.pid for child in family}
         return frozenset(found)
 
+    def remove_folders(self) -> None:
+        """Remove what the candidates wrote, for a signal handler: it takes no lock of theirs."""
+        for process in self.started:
+            remove(process.folder)
+
     def close(self) -> None:
         self.waiting.clear()
         for process in self.started:
@@ -161,9 +166,11 @@ def main() -> None:
     spares = Spares(more_will_follow="--serve" in sys.argv)
 
     def end(*_: object) -> None:
-        # Not an exception: pytest and the libraries under it would take it for their own.
-        spares.close()
+        # Not an exception: pytest and the libraries under it would take it for their own. Nor
+        # `close`: it waits where what was interrupted here may wait already, holding the lock.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         kill_descendants()
+        spares.remove_folders()
         os._exit(143)
 
     signal.signal(signal.SIGTERM, end)
