@@ -121,9 +121,9 @@ def test_each_schedule_is_that_of_the_library(candidate: Any, draw: Draw, schedu
 
 
 @todo("1.1")
-def test_an_unknown_schedule_is_refused(candidate: Any, draw: Draw) -> None:
+@pytest.mark.parametrize("name", ["quadratic", "constant", "sqrt_linear"])
+def test_an_unknown_schedule_is_refused(candidate: Any, draw: Draw, name: str) -> None:
     """A schedule of another name is a ValueError."""
-    name = draw.choice(["quadratic", "constant", "sqrt_linear"])
     assert_raises(
         lambda: candidate.betas(name, draw.integer(20, 40), 0.001, 0.01),
         "ValueError",
@@ -425,12 +425,12 @@ def test_the_v_target_survives_half_precision(candidate: Any, draw: Draw, dtype:
 
 
 @todo("1.8")
-def test_an_unknown_prediction_type_is_refused(candidate: Any, draw: Draw) -> None:
+@pytest.mark.parametrize("name", ["flow_prediction", "velocity", "noise"])
+def test_an_unknown_prediction_type_is_refused(candidate: Any, draw: Draw, name: str) -> None:
     """Another prediction_type is a ValueError."""
     table = draw_table(draw).alphas_cumprod.to(draw.device)
     timesteps = draw_timesteps(draw, len(table), 3)
     original, noise = draw.latents(3, 2, 4), draw.latents(3, 2, 4)
-    name = draw.choice(["flow_prediction", "velocity", "noise"])
     assert_raises(
         lambda: candidate.training_target(original, noise, timesteps, table, name),
         "ValueError",

@@ -111,11 +111,14 @@ def test_each_prediction_implies_a_clean_sample(
     )
 
 
+UNKNOWN = ("flow_prediction", "score", "noise_and_variance")
+
+
 @todo("2.1")
-def test_no_clean_sample_from_an_unknown_prediction(candidate: Any, draw: Draw) -> None:
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_no_clean_sample_from_an_unknown_prediction(candidate: Any, draw: Draw, kind: str) -> None:
     """Another prediction type is a ValueError: the tensor does not tell what it means."""
     sample, level = draw.latents(2, 3, 4, 5), torch.tensor(draw.uniform(0.2, 0.8))
-    kind = draw.choice(["flow_prediction", "score", "noise_and_variance"])
     assert_raises(
         lambda: candidate.predict_original(sample, sample, level, kind),
         "ValueError",
@@ -152,10 +155,10 @@ def test_each_prediction_implies_the_noise(
 
 
 @todo("2.2")
-def test_no_noise_from_an_unknown_prediction(candidate: Any, draw: Draw) -> None:
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_no_noise_from_an_unknown_prediction(candidate: Any, draw: Draw, kind: str) -> None:
     """Another prediction type is a ValueError here too."""
     sample, level = draw.latents(2, 3, 4, 5), torch.tensor(draw.uniform(0.2, 0.8))
-    kind = draw.choice(["flow_prediction", "score", "noise_and_variance"])
     assert_raises(
         lambda: candidate.predict_epsilon(sample, sample, level, kind),
         "ValueError",
