@@ -61,6 +61,10 @@ class CannotCrossError(TypeError):
     """A value that has no way across; the text is one sentence for the person who sent it."""
 
 
+class TooLargeError(CannotCrossError):
+    """A value of a kind that crosses, and too much of it."""
+
+
 class ChannelError(Exception):
     """Bytes that no honest peer sends; the text says what is wrong with them."""
 
@@ -146,11 +150,11 @@ class _Packer:
     def tree(self, value: Any, depth: int = 0) -> Any:
         self.nodes += 1
         if depth > MAX_DEPTH:
-            raise CannotCrossError(
+            raise TooLargeError(
                 f"a value nested more than {MAX_DEPTH} deep (or one that contains itself)"
             )
         if self.nodes > MAX_NODES:
-            raise CannotCrossError(f"a value of more than {MAX_NODES:,} parts")
+            raise TooLargeError(f"a value of more than {MAX_NODES:,} parts")
         plain = self._plain(value)
         if plain is not _NOT_PLAIN:
             return plain
@@ -194,7 +198,7 @@ class _Packer:
         if isinstance(value, int):
             number = int.__int__(value)
             if number.bit_length() >= MAX_INT_BITS:
-                raise CannotCrossError(f"an int of {number.bit_length()} bits")
+                raise TooLargeError(f"an int of {number.bit_length()} bits")
             return number
         if isinstance(value, float):
             number_ = float.__float__(value)
@@ -202,7 +206,7 @@ class _Packer:
         if isinstance(value, str):
             text = str.__str__(value)
             if len(text) > MAX_TEXT:
-                raise CannotCrossError(f"a text of {len(text):,} characters")
+                raise TooLargeError(f"a text of {len(text):,} characters")
             return text
         return _NOT_PLAIN
 
@@ -256,7 +260,7 @@ class _Packer:
             if dtype not in DTYPES:
                 raise CannotCrossError(f"a {name} of dtype {dtype}")
             if value.numel() * value.element_size() > MAX_BODY:
-                raise CannotCrossError(
+                raise TooLargeError(
                     f"a tensor of shape {tuple(value.shape)}, more than {MAX_BODY >> 20} MiB"
                 )
             device = str(value.device)
@@ -270,13 +274,13 @@ class _Packer:
         if array.dtype != np.uint8:
             raise CannotCrossError(f"a numpy array of {array.dtype} instead of a torch tensor")
         if array.nbytes > MAX_BODY:
-            raise CannotCrossError(f"an array of shape {array.shape}, over {MAX_BODY >> 20} MiB")
+            raise TooLargeError(f"an array of shape {array.shape}, over {MAX_BODY >> 20} MiB")
         return {"t": "image", "i": self._store(torch.from_numpy(np.array(array, order="C")))}
 
     def _store(self, tensor: Tensor) -> str:
         self.size += tensor.numel() * tensor.element_size()
         if self.size > MAX_BODY:
-            raise CannotCrossError(f"values of more than {MAX_BODY >> 20} MiB in all")
+            raise TooLargeError(f"values of more than {MAX_BODY >> 20} MiB in all")
         number = str(len(self.tensors))
         self.tensors[number] = tensor
         return number
@@ -299,7 +303,7 @@ def pack(message: Message, lend: Callable[[Any], Records | None] = lambda value:
     tree = {key: packer.tree(value) for key, value in message.items()}
     header = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(header) > MAX_HEADER:
-        raise CannotCrossError(f"a value that takes {len(header) >> 20} MiB to write down")
+        raise TooLargeError(f"a value that takes {len(header) >> 20} MiB to write down")
     body = safetensors.torch.save(packer.tensors) if packer.tensors else b""
     return LENGTHS.pack(MAGIC, len(header), len(body)) + header + body
 

@@ -23,6 +23,7 @@ from infralens.examiner.processes import (
     exit_sentence,
     new_call,
 )
+from infralens.examiner.room import Room
 from infralens.examiner.submission import Submission, UngradableError, require_gradable
 from infralens.examiner.trial import Call, GraderFaultError, current_trial
 from infralens.labs import Lab
@@ -83,6 +84,7 @@ class Link:
         self.busy = False
         self.last_words = ""
         self.no_grad = True
+        self.room = Room()
         self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
 
     def close(self) -> None:
@@ -158,6 +160,7 @@ class Link:
         process = self.process
         assert process is not None
         self._require_silence(process)
+        self.room = Room()
         call = new_call()
         self._send(process, {**message, "call": call, "no_grad": self.no_grad})
         until = time.monotonic() + seconds
@@ -167,7 +170,10 @@ class Link:
             reply = self._receive(None, call, until)
             if reply["kind"] == "answer":
                 return self._value(reply)
-            self._send(process, self._served(reply))
+            if process.unread:
+                self._lose()
+                raise NoAnswerError("your code asked again before it had taken the last answer")
+            process.send(self._served(reply))
 
     def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
         try:
@@ -176,14 +182,22 @@ class Link:
             self._lose()
             raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
 
-    def _served(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _served(self, question: dict[str, Any]) -> bytes:
         """What came of a callback. A verdict or a fault in it ends the check, told to nobody."""
         self.busy = True
         try:
-            return self._serve(question)
-        except (GraderFaultError, MismatchError):
+            with self.room.kept():
+                return wire.pack({"value": self._used(question)}, self._lend)
+        except (GraderFaultError, MismatchError, NoAnswerError):
             self._lose()
             raise
+        except wire.TooLargeError as error:  # by what it was handed, as everything that follows
+            return _raised("ValueError", f"what this function gives is {error}")
+        except wire.CannotCrossError as error:
+            self._lose()
+            raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
+        except Exception as error:
+            return _raised(type(error).__name__, str(error)[:2000])
         finally:
             self.busy = False
 
@@ -275,20 +289,19 @@ class Link:
     def _resolve(self, record: wire.Records) -> Any:
         return Handle(self, record) if isinstance(record, wire.Handle) else record
 
-    def _serve(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Run a callback or a use of a remote object, and say what came of it."""
-        try:
-            target = self.lent[question["n"]]
-            args, kwargs = question.get("args", ()), question.get("kwargs", {})
-            if not isinstance(args, tuple) or not isinstance(kwargs, dict):
-                raise TypeError("arguments must be a tuple and a dict")
-            if question["kind"] == "callback":
-                return {"value": target(*args, **kwargs)}
-            return {"value": _use(target, question, args, kwargs)}
-        except (GraderFaultError, MismatchError):
-            raise
-        except Exception as error:
-            return {"raised": wire.Raised((type(error).__name__,), str(error)[:2000])}
+    def _used(self, question: dict[str, Any]) -> Any:
+        """Run a callback or a use of a remote object."""
+        target = self.lent[question["n"]]
+        args, kwargs = question.get("args", ()), question.get("kwargs", {})
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise TypeError("arguments must be a tuple and a dict")
+        if question["kind"] == "callback":
+            return target(*args, **kwargs)
+        return _use(target, question, args, kwargs)
+
+
+def _raised(type_name: str, text: str) -> bytes:
+    return wire.pack({"raised": wire.Raised((type_name,), text)})
 
 
 def _use(

@@ -27,7 +27,7 @@ class Meter:
 
     def __init__(self, pid: int) -> None:
         self.process = psutil.Process(pid)
-        self.extent = _status(pid, "VmSize")
+        self.extent = extent(pid)
         self.identity, self.reaped = _identity(pid), _reaped(pid)
         self.resident = self._resident()
         self.peak = self.resident
@@ -63,6 +63,11 @@ class Meter:
     def _sample(self) -> None:
         while not self._stopped.wait(SAMPLE_SECONDS) and self.process.is_running():
             self.peak = max(self.peak, self._resident())
+
+
+def extent(pid: int) -> int | None:
+    """The size of a process's address space in bytes; None elsewhere than on Linux."""
+    return _status(pid, "VmSize")
 
 
 def innermost(pid: int) -> int:

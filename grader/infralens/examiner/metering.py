@@ -19,12 +19,12 @@ from infralens.examiner.comparison import LearnerError, MismatchError
 from infralens.examiner.growth import Meter, MeterError, innermost
 from infralens.examiner.processes import START_SECONDS
 from infralens.examiner.rehearsal import RehearsedCandidate
+from infralens.examiner.room import NO_MEMORY
 from infralens.examiner.storages import Storages
 from infralens.examiner.trial import current_trial
 
 INTERPRETER_BYTES = 8 * 2**20  # code, small objects, frames of the channel: 1 to 3 MiB were seen
 OVER, WITHIN = "more memory than the budget", "no more memory than the budget"
-REFUSED = re.compile(r"allocate memory|Unable to allocate|bad_alloc")
 ASKED = re.compile(r"tried to allocate (\d+) bytes")
 
 
@@ -120,7 +120,7 @@ def _judge(grown: int, budget: int, refused: int | None = None) -> None:
 def _refused(error: LearnerError) -> int | None:
     """The bytes that were asked for in vain, 0 where that is not said; None for other errors."""
     raised = error.raised
-    if "MemoryError" not in raised.type_names and not REFUSED.search(raised.text):
+    if "MemoryError" not in raised.type_names and not NO_MEMORY.search(raised.text):
         return None
     asked = ASKED.search(raised.text)
     return int(asked.group(1)) if asked else 0

@@ -142,6 +142,11 @@ class CandidateProcess:
         """Hand a frame over. Never blocks: a candidate that does not read shows by its silence."""
         self.outbox.put(frame)
 
+    @property
+    def unread(self) -> bool:
+        """Whether a frame lies here that the candidate has not begun to read."""
+        return not self.outbox.empty()
+
     def receive(self, seconds: float) -> Any:
         """The next frame, or the exception that reading met. queue.Empty when time is up.
 
@@ -175,11 +180,14 @@ class CandidateProcess:
         )  # imports torch: not at start
 
         with self.process.answers as pipe:
-            while True:
+            while not self.ended:
                 try:
                     self.frames.put(read_frame(pipe))
                 except (ChannelError, OSError, ValueError) as error:
                     self.frames.put(error)
+                    return
+                except MemoryError:  # a lent function at work leaves little room: see room.py
+                    self.frames.put(ChannelError("more than there was room for"))
                     return
 
     def kill(self) -> None:
@@ -199,7 +207,7 @@ class CandidateProcess:
                 process.kill()
         self.process.kill()
         self.outbox.put(None)
-        # Unblock the reader, which may be waiting to put a frame into a full queue.
+        # Let the reader go, which may be waiting to put a frame into a full queue.
         with contextlib.suppress(queue.Empty):
             while True:
                 self.frames.get_nowait()
@@ -308,7 +316,10 @@ class Watch:
 
     def _look(self, extra_mb: int) -> None:
         while not self._stopped.wait(WATCH_SECONDS):
-            used, tree = self._tree_bytes()
+            try:
+                used, tree = self._tree_bytes()
+            except MemoryError:  # a lent function at work leaves little room: look again
+                continue
             if not tree:
                 return
             if len(tree) > self.most_processes:

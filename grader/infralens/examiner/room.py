@@ -1,0 +1,54 @@
+"""How much memory the examiner spends on what a submission asks of it in one call.
+
+A lent function computes with what it is handed: two small tensors that broadcast make a large one,
+and what records its arguments keeps them all. So each call has a bound, which Linux keeps while the
+function runs; elsewhere, and where CUDA reserves address space as it likes, there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+import torch
+
+from infralens.examiner.growth import extent
+
+ROOM_BYTES = 2**30
+RESERVE_BYTES = 2**28  # what every use can count on: without it none is begun
+NO_MEMORY = re.compile(r"allocate memory|Unable to allocate|bad_alloc")
+SENTENCE = (
+    f"what your code has this function compute or keep takes more than {ROOM_BYTES >> 20:,} MiB"
+)
+
+
+class Room:
+    """What the address space of this process may grow by, from the beginning of a call."""
+
+    def __init__(self) -> None:
+        cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        now = None if cuda else extent(os.getpid())
+        self.most = None if now is None else now + ROOM_BYTES
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """In here, more than the room is a MemoryError that says so."""
+        if self.most is None:
+            yield
+            return
+        import resource
+
+        if (extent(os.getpid()) or 0) + RESERVE_BYTES > self.most:
+            raise MemoryError(SENTENCE)
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (self.most, limits[1]))
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
+                raise MemoryError(SENTENCE) from error
+            raise
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
