@@ -30,7 +30,9 @@ from infralens.report import Report
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 # Names are looked for after a submission's time is over: that is not what it is measured by.
-HURRIED = (str(HERE.parent / "hurried.py"),)
+TIMED = (str(HERE / "timed.py"),)
+STARTS = "INFRALENS_STARTS"
+LONGEST_START_SECONDS = 20.0  # of what takes longer, the submission is the cause
 KIT = CORPUS / "_kit.py"
 KINDS = (
     "Ending the session",
@@ -332,14 +334,15 @@ class Arena:
         self.temporary.mkdir()
         self.suites = root / "suites"
         self.serving: Examiner | None = None
-        self.start_seconds: dict[tuple[str, str], float] = {}
+        self.starts = root / "starts"
+        self.seconds_of_nothing: dict[tuple[str, str], float] = {}
         self.deaths = 0
         self.at_rest = self.folders_at_rest = 0
 
     def close(self) -> None:
         """End the shared examiner."""
         self.at_rest = self.folders_at_rest = 0
-        self.start_seconds.clear()
+        self.seconds_of_nothing.clear()
         if self.serving is not None:
             self.serving.close()
             self.serving = None
@@ -363,16 +366,29 @@ class Arena:
             self.close()
         if self.serving is None:
             with self._surroundings(self.root):
-                self.serving = Examiner(serve=True, program=HURRIED)
-        if (isolation, lab.id) not in self.start_seconds:
+                self.serving = Examiner(serve=True, program=TIMED)
+        if (isolation, lab.id) not in self.seconds_of_nothing:
             for _ in range(2):
+                self.starts.unlink(missing_ok=True)
                 started = time.monotonic()
                 grade(lab, lab.stub, isolation=isolation, using=self.serving)
+                seconds = time.monotonic() - started
             # A stub takes no time of its own: this is what an honest grade of nothing costs here.
             # And each lab may keep a template of its own in stock, with what it wants loaded.
-            self.start_seconds[isolation, lab.id] = time.monotonic() - started
+            self.seconds_of_nothing[isolation, lab.id] = seconds - self._start_seconds()
             self._rest()
         return self.serving
+
+    def _start_seconds(self) -> float:
+        """What the first and the last start of the last grade took: no time of the submission's.
+
+        Its time begins when the first is over, and the last may have begun just before its end.
+        """
+        if not self.starts.exists():
+            return 0.0
+        took = [float(line) for line in self.starts.read_text(encoding="ascii").split()]
+        ends = took[:1] + took[1:][-1:]
+        return sum(min(seconds, LONGEST_START_SECONDS) for seconds in ends)
 
     def _rest(self) -> None:
         """Wait until the shared examiner is at rest, and see what it then keeps in stock."""
@@ -391,12 +407,13 @@ class Arena:
         """Start processes here, with temporary files where they can be counted."""
         before, tempdir = Path.cwd(), os.environ.get("TMPDIR")
         os.environ |= {"TMPDIR": str(self.temporary), MARKER: str(self.root)}
+        os.environ[STARTS] = str(self.starts)
         os.chdir(folder)
         try:
             yield
         finally:
             os.chdir(before)
-            del os.environ[MARKER]
+            del os.environ[MARKER], os.environ[STARTS]
             if tempdir is None:
                 del os.environ["TMPDIR"]
             else:
@@ -426,7 +443,7 @@ class Arena:
         before = {path: _contents(path) for path in houses}
         if others and not attack.is_control:
             # What lies beside may matter to a process that is started there.
-            with self._surroundings(folder), examiner(program=HURRIED) as alone:
+            with self._surroundings(folder), examiner(program=TIMED) as alone:
                 self._grade(plain, submission, todos, alone, outcome)
             outcome.seconds_past = 0.0  # it pays for its own start
         else:
@@ -448,6 +465,7 @@ class Arena:
     def _grade(
         self, lab: Lab, submission: Path, todos: Sequence[str], by: Examiner, outcome: Outcome
     ) -> None:
+        self.starts.unlink(missing_ok=True)
         monitor, started = Monitor(by.process.pid), time.monotonic()
         try:
             report = grade(lab, submission, todos=todos, isolation=outcome.isolation, using=by)
@@ -460,9 +478,8 @@ class Arena:
             outcome.refused = str(error)
         outcome.seconds = time.monotonic() - started
         monitor.stop()
-        # Two starts are not the submission's time: the first, and one after its last call.
-        start = self.start_seconds.get((outcome.isolation, outcome.lab), 0.0)
-        allowed = lab.limits.lab_seconds + 2 * start
+        nothing = self.seconds_of_nothing.get((outcome.isolation, outcome.lab), 0.0)
+        allowed = lab.limits.lab_seconds + nothing + self._start_seconds()
         outcome.seconds_past = max(0.0, outcome.seconds - allowed)
         outcome.seconds_crowded, outcome.examiner_mb = monitor.seconds_crowded, monitor.examiner_mb
         outcome.candidate_mb = monitor.candidate_mb
