@@ -679,6 +679,45 @@ def test_grades_that_are_over_take_no_memory(workshop: Any, tmp_path: Path) -> N
     assert max(frozen[1:]) <= frozen[0]
 
 
+def test_a_lent_function_that_is_kept_at_work_is_stopped_in_time(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_long(candidate):
+        def busy(x):
+            while x is not None:
+                try:
+                    x = x + 1
+                except Exception:
+                    continue
+        assert_equals(candidate.called(busy, torch.ones(3)), value=1)
+
+    @todo("90.2")
+    def test_short(candidate):
+        assert_equals(candidate.called(lambda x: x + 1, 0), value=1)
+    """
+    lab = workshop.lab(
+        suite, todos=["90.1", "90.2"], limits={"call_seconds": 1.0, "lab_seconds": 60.0}
+    )
+    text = """
+    def called(callback, x):
+        try:
+            return callback(x)
+        except BaseException:
+            return 1
+    """
+    started = time.monotonic()
+    report = workshop.grade(lab, text)
+    assert time.monotonic() - started < 15
+    assert report.grader_error is None
+    long, short = (checks_of(report)[name] for name in ("test_long", "test_short"))
+    assert long.status == "timeout"
+    assert long.message == (
+        "no answer within 1 seconds: what this lab lent your code was still at work on what it was "
+        "given"
+    )
+    assert short.status == "passed"
+
+
 FLOOD = """
     import sys
     def one(callback):

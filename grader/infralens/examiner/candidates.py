@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from infralens import wire
+from infralens.examiner.alarm import AlarmError, stopped_at
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.processes import (
     START_SECONDS,
@@ -173,7 +174,7 @@ class Link:
             if process.unread:
                 self._lose()
                 raise NoAnswerError("your code asked again before it had taken the last answer")
-            process.send(self._served(reply))
+            process.send(self._served(reply, until))
 
     def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
         try:
@@ -182,15 +183,19 @@ class Link:
             self._lose()
             raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
 
-    def _served(self, question: dict[str, Any]) -> bytes:
+    def _served(self, question: dict[str, Any], until: float) -> bytes:
         """What came of a callback. A verdict or a fault in it ends the check, told to nobody."""
         self.busy = True
         try:
-            with self.room.kept():
+            with stopped_at(until), self.room.kept():
                 return wire.pack({"value": self._used(question)}, self._lend)
         except (GraderFaultError, MismatchError, NoAnswerError):
             self._lose()
             raise
+        except AlarmError:
+            raise self._late(
+                "what this lab lent your code was still at work on what it was given"
+            ) from None
         except wire.TooLargeError as error:  # by what it was handed, as everything that follows
             return _raised("ValueError", f"what this function gives is {error}")
         except wire.CannotCrossError as error:
@@ -240,23 +245,27 @@ class Link:
                 raise wire.ChannelError("an answer to something that was not asked")
             return reply
         except queue.Empty:
-            verdict, limits = process.watch.verdict, self.lab.limits
-            self._lose()
-            if verdict:
-                raise NoAnswerError(f"your code {verdict}") from None
-            spent = self.deadline is not None and time.monotonic() >= self.deadline
-            limit = (
-                f"before the {limits.lab_seconds:g} seconds of this lab were over"
-                if spent
-                else f"within {limits.call_seconds:g} seconds: is there a loop that never ends?"
-            )
-            raise NoAnswerError(f"no answer {limit}", "timeout") from None
+            raise self._late("is there a loop that never ends?") from None
         except wire.ChannelClosedError:
             raise self._closed(process) from None
         except (wire.ChannelError, OSError, ValueError) as error:
             self._lose()
             text = str(error) if isinstance(error, wire.ChannelError) else "bytes nobody can read"
             raise NoAnswerError(f"your code sent {text} over the grader's channel") from None
+
+    def _late(self, why: str) -> NoAnswerError:
+        assert self.process is not None
+        verdict, limits = self.process.watch.verdict, self.lab.limits
+        self._lose()
+        if verdict:
+            return NoAnswerError(f"your code {verdict}")
+        spent = self.deadline is not None and time.monotonic() >= self.deadline
+        limit = (
+            f"before the {limits.lab_seconds:g} seconds of this lab were over"
+            if spent
+            else f"within {limits.call_seconds:g} seconds: {why}"
+        )
+        return NoAnswerError(f"no answer {limit}", "timeout")
 
     def _lose(self) -> None:
         """Give this process up; the next request starts another."""
