@@ -196,6 +196,36 @@ def test_an_examiner_told_to_end_again_and_again_ends(solved: Path) -> None:
     assert [member for member in alive if running(member)] == []
 
 
+DEAF = """
+import signal, sys, time
+from infralens.examiner import processes
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+processes.PARENT_SECONDS = processes.DEAF_SECONDS = 0.1
+processes.end_with_the_parent()
+print(flush=True)
+time.sleep(60)
+"""
+PARENT = """
+import subprocess, sys
+
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid)
+"""
+
+
+def test_an_examiner_deaf_to_signals_ends_after_its_parent() -> None:
+    """So is one that is in the middle of a long operation of torch's."""
+    told = subprocess.check_output([sys.executable, "-c", PARENT, DEAF], text=True)
+    deadline = time.monotonic() + PROMPTLY
+    with suppress(psutil.NoSuchProcess):
+        child = psutil.Process(int(told))
+        while running(child):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 @pytest.fixture
 def solved(tmp_path: Path) -> Path:
     """A workspace with the solution of lab 03 in it."""

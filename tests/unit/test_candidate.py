@@ -90,6 +90,9 @@ def caught(callback, *args):
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
+def handed_much(callback):
+    return caught(callback, torch.ones(2**20))
+
 def until_refused(callback, *args):
     while (said := caught(callback, *args)) is None:
         pass
@@ -257,14 +260,20 @@ def test_a_callback_that_is_handed_too_much_is_the_submissions_mistake(candidate
         "RemoteError: ValueError: what this function gives is an int of 81 bits")
 
 @todo("90.1")
+def test_a_callback_is_handed_no_more_than_some_times_what_the_check_gave(candidate):
+    expect(candidate.handed_much(lambda x: 1), "RemoteError: ValueError: "
+        "4.2 MB were handed to this function, far more than the check gave")
+    expect(candidate.caught(lambda x: 1, torch.ones(2**20)), 1)
+
+@todo("90.1")
 def test_a_callback_takes_no_more_memory_than_a_check_has_room_for(candidate):
     rows, columns = torch.ones(100_000, 1), torch.ones(1, 100_000)
     expect(candidate.caught(lambda *x: x[0] * x[1], rows, columns), "RemoteError: MemoryError: "
-        "what your code has this function compute or keep takes more than 1,024 MiB")
+        "what your code has this function compute or keep takes more than 512 MiB")
     held = []
     said = candidate.until_refused(lambda x: held.append(x.repeat(2**10)), torch.ones(2**14))
     expect(said[:24], "RemoteError: MemoryError")
-    expect(8 < len(held) < 17, True)
+    expect(4 < len(held) < 9, True)
 
 @todo("90.1")
 def test_an_object_is_no_argument_for_a_callback(candidate):

@@ -6,26 +6,28 @@ there a lent function takes the time that it takes.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from types import FrameType
+from typing import TypeVar
 
 LEAST_SECONDS = 0.001  # zero would mean no alarm
+Result = TypeVar("Result")
 
 
 class AlarmError(BaseException):
     """Time is up. Not an Exception, which the code that is stopped might take for its own."""
 
 
-@contextlib.contextmanager
-def stopped_at(until: float) -> Iterator[None]:
-    """AlarmError once `time.monotonic()` has come to `until`. For the main thread."""
+def done_by(until: float, work: Callable[[], Result]) -> Result:
+    """What `work()` gives; AlarmError once `time.monotonic()` has come to `until`.
+
+    For the main thread. Not a context manager, whose own lines the alarm could interrupt.
+    """
     if sys.platform == "win32":
-        yield
-        return
+        return work()
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise AlarmError
@@ -33,7 +35,7 @@ def stopped_at(until: float) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), LEAST_SECONDS))
     try:
-        yield
+        return work()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

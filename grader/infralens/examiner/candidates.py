@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+
 from infralens import wire
-from infralens.examiner.alarm import AlarmError, stopped_at
+from infralens.examiner.alarm import AlarmError, done_by
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.processes import (
     START_SECONDS,
@@ -28,6 +30,10 @@ from infralens.examiner.room import Room
 from infralens.examiner.submission import Submission, UngradableError, require_gradable
 from infralens.examiner.trial import Call, GraderFaultError, current_trial
 from infralens.labs import Lab
+
+# What a lent function may be handed: some times what the check gave, and a little whatever that is.
+MOST_HANDED_TIMES = 4
+MOST_HANDED_BYTES = 2**18
 
 
 class NoAnswerError(Exception):
@@ -86,6 +92,7 @@ class Link:
         self.last_words = ""
         self.no_grad = True
         self.room = Room()
+        self.given_bytes = self.handed_bytes = 0
         self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
 
     def close(self) -> None:
@@ -106,6 +113,7 @@ class Link:
 
     def begin_check(self) -> None:
         self.lent.clear()
+        self.given_bytes = 0
         self.last_words = ""
         if self.process is not None:
             self.process.output.start()
@@ -178,17 +186,20 @@ class Link:
 
     def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
         try:
-            process.send(wire.pack(message, self._lend))
+            frame = wire.pack(message, self._lend)
         except wire.CannotCrossError as error:
             self._lose()
             raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
+        self.given_bytes += len(frame)
+        process.send(frame)
 
     def _served(self, question: dict[str, Any], until: float) -> bytes:
         """What came of a callback. A verdict or a fault in it ends the check, told to nobody."""
         self.busy = True
         try:
-            with stopped_at(until), self.room.kept():
-                return wire.pack({"value": self._used(question)}, self._lend)
+            with torch.set_grad_enabled(torch.is_grad_enabled()), self.room.kept():
+                value = done_by(until, lambda: self._used(question))
+            return wire.pack({"value": value}, self._lend)
         except (GraderFaultError, MismatchError, NoAnswerError):
             self._lose()
             raise
@@ -239,6 +250,7 @@ class Link:
             if isinstance(frame, Exception):
                 raise frame
             header, body = frame
+            self.handed_bytes = len(header) + len(body)
             reply = wire.unpack(header, body, resolve=self._resolve)
             kinds = (kind,) if kind else ("answer", "callback", "use")
             if reply.get("kind") not in kinds or reply.get("call") != call:
@@ -304,9 +316,23 @@ class Link:
         args, kwargs = question.get("args", ()), question.get("kwargs", {})
         if not isinstance(args, tuple) or not isinstance(kwargs, dict):
             raise TypeError("arguments must be a tuple and a dict")
+        if _holds_handle([args, kwargs]):
+            raise TypeError("an object of yours is no argument for this function")
+        most = MOST_HANDED_TIMES * self.given_bytes + MOST_HANDED_BYTES
+        if self.handed_bytes > most:
+            handed = f"{self.handed_bytes / 1e6:,.1f} MB"
+            raise ValueError(f"{handed} were handed to this function, far more than the check gave")
         if question["kind"] == "callback":
             return target(*args, **kwargs)
         return _use(target, question, args, kwargs)
+
+
+def _holds_handle(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_handle, value))
+    if isinstance(value, dict):
+        return any(map(_holds_handle, value.values()))
+    return isinstance(value, Handle)
 
 
 def _raised(type_name: str, text: str) -> bytes:

@@ -29,6 +29,7 @@ MAX_PROCESSES = 64
 WATCH_SECONDS = 0.05
 QUIET_SECONDS = 0.02
 PARENT_SECONDS = 0.5
+DEAF_SECONDS = 10.0
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_DUMPABLE = 4
 KEPT_ENVIRONMENT = (
@@ -51,13 +52,18 @@ def adopt_orphans() -> None:
 
 
 def end_with_the_parent() -> None:
-    """Send ourselves SIGTERM when the process that started us is gone."""
+    """Send ourselves SIGTERM when the process that started us is gone; who is deaf to it ends too.
+
+    Python hears a signal only between two operations, and one in C++ can take minutes.
+    """
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(DEAF_SECONDS)
+        os._exit(128 + signal.SIGTERM)
 
     if sys.platform != "win32":
         threading.Thread(target=watch, daemon=True).start()

@@ -16,8 +16,8 @@ import torch
 
 from infralens.examiner.growth import extent
 
-ROOM_BYTES = 2**30
-RESERVE_BYTES = 2**28  # what every use can count on: without it none is begun
+ROOM_BYTES = 2**29
+RESERVE_BYTES = 2**27  # what every use can count on: without it none is begun
 NO_MEMORY = re.compile(r"allocate memory|Unable to allocate|bad_alloc")
 SENTENCE = (
     f"what your code has this function compute or keep takes more than {ROOM_BYTES >> 20:,} MiB"
