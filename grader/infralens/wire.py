@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import mmap
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ MAX_NAME = 200  # of a type or a function
 MAX_LINE = 500
 MAX_FRAMES = 20
 MAX_RAISED = 10_000  # an exception's text
+SPARE_BYTES = 2**16
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -304,6 +306,7 @@ def pack(message: Message, lend: Callable[[Any], Records | None] = lambda value:
     header = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(header) > MAX_HEADER:
         raise TooLargeError(f"a value that takes {len(header) >> 20} MiB to write down")
+    _require_memory(2 * packer.size)
     body = safetensors.torch.save(packer.tensors) if packer.tensors else b""
     return LENGTHS.pack(MAGIC, len(header), len(body)) + header + body
 
@@ -345,7 +348,7 @@ def unpack(
         tree = json.loads(
             header, object_pairs_hook=_without_duplicates, parse_constant=_no_constant
         )
-        tensors = safetensors.torch.load(body) if body else {}
+        tensors = _tensors(body)
         if not isinstance(tree, dict):
             raise ChannelError("a header that is no object")
         unpacker = _Unpacker(tensors, resolve)
@@ -365,6 +368,22 @@ def unpack(
         safetensors.SafetensorError,
     ) as error:
         raise ChannelError(f"a frame that cannot be read: {type(error).__name__}") from error
+
+
+def _tensors(body: bytes) -> dict[str, Tensor]:
+    if not body:
+        return {}
+    _require_memory(len(body))
+    tensors: dict[str, Tensor] = safetensors.torch.load(body)
+    return tensors
+
+
+def _require_memory(size: int) -> None:
+    """MemoryError where the copies of safetensors do not fit: its Rust would end the process."""
+    try:
+        mmap.mmap(-1, size + SPARE_BYTES).close()
+    except OSError:
+        raise MemoryError("no memory is left for what crosses") from None
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

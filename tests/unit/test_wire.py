@@ -6,6 +6,8 @@ import io
 import json
 import math
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections import OrderedDict
 from typing import Any
@@ -45,6 +47,32 @@ RECORDS = [
 def crossed(value: Any) -> Any:
     """The value as it arrives."""
     return unpack(*read_frame(io.BytesIO(pack({"value": value}))))["value"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps this bound")
+def test_where_memory_is_short_there_is_an_error_and_no_end_of_the_process() -> None:
+    """Beyond its limits safetensors panics, which no except clause takes, or aborts."""
+    code = """
+import io, os, resource, torch
+from infralens import wire
+from infralens.examiner.growth import extent
+
+header, body = wire.read_frame(io.BytesIO(wire.pack({"x": torch.ones(2**23)})))
+tensor = torch.ones(2**23)
+for megabytes in range(16, 128, 4):
+    most = extent(os.getpid()) + (megabytes << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, -1))
+    for work in (lambda: wire.unpack(header, body), lambda: wire.pack({"x": tensor})):
+        try:
+            print("done", bool(work()))
+        except (MemoryError, RuntimeError, wire.ChannelError):
+            print("refused")
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+"""
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert {"refused", "done True"} == set(run.stdout.splitlines())
 
 
 def frame(tree: Any, body: bytes = b"") -> tuple[bytes, bytes]:
