@@ -22,7 +22,7 @@ def test_more_than_the_room_is_refused_in_a_sentence_and_only_inside() -> None:
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     torch.empty(2 * GIB, dtype=torch.uint8)
     with Room().kept():
-        torch.empty(GIB // 2, dtype=torch.uint8)
+        torch.empty(GIB // 4, dtype=torch.uint8)
 
 
 def test_numpy_and_python_are_refused_in_the_same_sentence() -> None:
