@@ -282,8 +282,10 @@ def test_the_ratio_is_that_of_min_snr_training(candidate: Any, draw: Draw, end: 
     # Not at the very clean end: there 1 − ᾱ has few digits, and a right formula that is written
     # 1 / (1 / ᾱ − 1) differs by more than rounding usually explains.
     clean = [t for t in range(total // 3) if float(table[t]) < 0.97]
-    moments = clean if end == "clean" else range(total // 2, total)
-    timesteps = torch.tensor(draw.sample(moments, count), device=draw.device)
+    # The end itself is always among them: where ratios are capped, or kept from zero, it shows.
+    last, *inner = clean if end == "clean" else range(total - 1, total // 2, -1)
+    chosen = draw.sample([last, *draw.sample(inner, count - 1)], count)
+    timesteps = torch.tensor(chosen, device=draw.device)
     answer = candidate.snr(timesteps, table)
     compute_snr = library_function("training_utils.py", "compute_snr")
     share = table[timesteps].double()
