@@ -306,8 +306,7 @@ def pack(message: Message, lend: Callable[[Any], Records | None] = lambda value:
     header = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(header) > MAX_HEADER:
         raise TooLargeError(f"a value that takes {len(header) >> 20} MiB to write down")
-    _require_memory(2 * packer.size)
-    body = safetensors.torch.save(packer.tensors) if packer.tensors else b""
+    body = _body(packer.tensors, packer.size) if packer.tensors else b""
     return LENGTHS.pack(MAGIC, len(header), len(body)) + header + body
 
 
@@ -368,6 +367,12 @@ def unpack(
         safetensors.SafetensorError,
     ) as error:
         raise ChannelError(f"a frame that cannot be read: {type(error).__name__}") from error
+
+
+def _body(tensors: dict[str, Tensor], size: int) -> bytes:
+    _require_memory(2 * size)
+    body: bytes = safetensors.torch.save(tensors)
+    return body
 
 
 def _tensors(body: bytes) -> dict[str, Tensor]:

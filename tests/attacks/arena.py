@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import yaml
+from timed import STARTS
 
 from infralens.authoring.runs import unpassed
 from infralens.examiner.sandbox import unavailable
@@ -31,7 +32,6 @@ HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 # Names are looked for after a submission's time is over: that is not what it is measured by.
 TIMED = (str(HERE / "timed.py"),)
-STARTS = "INFRALENS_STARTS"
 LONGEST_START_SECONDS = 20.0  # of what takes longer, the submission is the cause
 KIT = CORPUS / "_kit.py"
 KINDS = (

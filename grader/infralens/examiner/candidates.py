@@ -91,7 +91,6 @@ class Link:
         self.busy = False
         self.last_words = ""
         self.no_grad = True
-        self.room = Room()
         self.given_bytes = self.handed_bytes = 0
         self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
 
@@ -169,7 +168,7 @@ class Link:
         process = self.process
         assert process is not None
         self._require_silence(process)
-        self.room = Room()
+        room: Room | None = None  # measured only where something lent is used
         call = new_call()
         self._send(process, {**message, "call": call, "no_grad": self.no_grad})
         until = time.monotonic() + seconds
@@ -182,7 +181,8 @@ class Link:
             if process.unread:
                 self._lose()
                 raise NoAnswerError("your code asked again before it had taken the last answer")
-            process.send(self._served(reply, until))
+            room = room or Room()
+            process.send(self._served(reply, until, room))
 
     def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
         try:
@@ -193,11 +193,11 @@ class Link:
         self.given_bytes += len(frame)
         process.send(frame)
 
-    def _served(self, question: dict[str, Any], until: float) -> bytes:
+    def _served(self, question: dict[str, Any], until: float, room: Room) -> bytes:
         """What came of a callback. A verdict or a fault in it ends the check, told to nobody."""
         self.busy = True
         try:
-            with torch.set_grad_enabled(torch.is_grad_enabled()), self.room.kept():
+            with torch.set_grad_enabled(torch.is_grad_enabled()), room.kept():
                 value = done_by(until, lambda: self._used(question))
             return wire.pack({"value": value}, self._lend)
         except (GraderFaultError, MismatchError, NoAnswerError):
@@ -266,6 +266,7 @@ class Link:
             raise NoAnswerError(f"your code sent {text} over the grader's channel") from None
 
     def _late(self, why: str) -> NoAnswerError:
+        """Give the process up, and say why no answer came in time."""
         assert self.process is not None
         verdict, limits = self.process.watch.verdict, self.lab.limits
         self._lose()

@@ -25,10 +25,10 @@ SENTENCE = (
 
 
 class Room:
-    """What the address space of this process may grow by, from the beginning of a call."""
+    """What the address space of this process may grow by, from the first use in a call."""
 
     def __init__(self) -> None:
-        cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own has none
         now = None if cuda else extent(os.getpid())
         self.most = None if now is None else now + ROOM_BYTES
 
