@@ -594,3 +594,10 @@ def test_watch_grades_every_save_until_it_is_interrupted(lab: Lab, mine: Path) -
         finally:
             watching.kill()
     assert (watching.returncode, out, err) == (0, "", "")
+
+
+def test_python_m_infralens_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "infralens", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("infralens")
