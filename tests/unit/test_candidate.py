@@ -1149,6 +1149,42 @@ BROKEN = {
         "callback",
     ),
 }
+USED = {
+    "a library": "assert_equals(1, library=lambda: candidate_answer[9], what='it')",
+    "a truth": "assert_matches(1.0, library=lambda: 1.0, truth=lambda: candidate_answer.sum(7))",
+    "a property": "assert_property(1.0, equals=lambda: candidate_answer.log(3))",
+    "a library that then disagrees": (
+        "assert_matches(1.0, library=lambda: 1.0, truth=lambda: 2.0 * len(candidate_answer))"
+    ),
+    "an argument that is one level too deep": "candidate.given([candidate_answer])",
+    "arithmetic": "assert_equals(1, value=candidate_answer + 1)",
+}
+
+
+@pytest.fixture(scope="module")
+def used(workshop: Any) -> Report:
+    checks = "".join(
+        f"""
+@todo("90.{number}")
+def test_{number}(candidate):
+    candidate_answer = candidate.deep()
+    {line}
+"""
+        for number, line in enumerate(USED.values(), start=1)
+    )
+    lab = workshop.lab(checks, todos=[f"90.{n + 1}" for n in range(len(USED))])
+    deep = "def given(x): return 1\ndef deep():\n    x = 1\n"
+    deep += "    for _ in range(31): x = [x]\n    return x\n"
+    report: Report = workshop.grade(lab, deep)
+    return report
+
+
+def test_what_breaks_with_an_answer_in_reach_is_the_submissions_fault(used: Report) -> None:
+    assert used.grader_error is None
+    assert used.score == 0
+    assert {todo.status for todo in used.todos} == {"failed"}
+
+
 ANSWERS = """
 def one(): return 1
 def given(x): return 1

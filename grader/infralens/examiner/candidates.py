@@ -28,7 +28,13 @@ from infralens.examiner.processes import (
 )
 from infralens.examiner.room import Room
 from infralens.examiner.submission import Submission, UngradableError, require_gradable
-from infralens.examiner.trial import Call, GraderFaultError, current_trial
+from infralens.examiner.trial import (
+    Call,
+    GraderFaultError,
+    SubmissionError,
+    current_trial,
+    received,
+)
 from infralens.labs import Lab
 
 # What a lent function may be handed: some times what the check gave, and a little whatever that is.
@@ -36,7 +42,7 @@ MOST_HANDED_TIMES = 4
 MOST_HANDED_BYTES = 2**18
 
 
-class NoAnswerError(Exception):
+class NoAnswerError(SubmissionError):
     """The learner's code gave no answer: it was too slow, crashed, or sent what nobody can read."""
 
     def __init__(self, message: str, status: Literal["error", "timeout"] = "error") -> None:
@@ -104,7 +110,9 @@ class Link:
     def request(self, message: dict[str, Any]) -> Any:
         """One question to the learner's code and its answer."""
         self._require_loaded()
-        return self._exchange(message, self.lab.limits.call_seconds)
+        answer = self._exchange(message, self.lab.limits.call_seconds)
+        received(answer)
+        return answer
 
     def output(self) -> str:
         """What the submission has printed since the current check began."""
@@ -189,6 +197,9 @@ class Link:
             frame = wire.pack(message, self._lend)
         except wire.CannotCrossError as error:
             self._lose()
+            if current_trial().suspects.within_reach_of(message):
+                sentence = f"an answer of your code is {error}, which cannot be handed on to it"
+                raise MismatchError(sentence, answer=NO_ANSWER) from None
             raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
         self.given_bytes += len(frame)
         process.send(frame)
@@ -210,6 +221,8 @@ class Link:
         except wire.TooLargeError as error:  # by what it was handed, as everything that follows
             return _raised("ValueError", f"what this function gives is {error}")
         except wire.CannotCrossError as error:
+            if current_trial().suspects.within_reach_of(list(self.lent.values())):
+                return _raised("ValueError", f"what this function gives is {error}")
             self._lose()
             raise GraderFaultError(f"the suite sent {error}, which cannot cross") from error
         except Exception as error:
@@ -323,8 +336,11 @@ class Link:
         if self.handed_bytes > most:
             handed = f"{self.handed_bytes / 1e6:,.1f} MB"
             raise ValueError(f"{handed} were handed to this function, far more than the check gave")
+        received(args, kwargs)
         if question["kind"] == "callback":
             return target(*args, **kwargs)
+        if args or kwargs:  # it may be another object after this
+            received(target.target)
         return _use(target, question, args, kwargs)
 
 

@@ -7,8 +7,9 @@ library's own error on the same inputs; it is never a number typed in.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,12 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.describing import around, brief_pair, dtype_name, kind, number
-from infralens.examiner.trial import GraderFaultError, current_trial
+from infralens.examiner.trial import (
+    GraderFaultError,
+    ReplayedError,
+    SubmissionError,
+    current_trial,
+)
 from infralens.report import Margin
 from infralens.wire import Raised
 
@@ -28,10 +34,11 @@ HALF_TOLERANCE_ULPS = 8  # in half precision, where few operations are rounded
 AGREEMENT_ULPS = 64  # how far the library may be from the truth before something of ours is wrong
 HALF_AGREEMENT_ULPS = 8  # the same in half precision, where few operations are rounded
 RUN_SHARE = 1e-5  # of the largest value, over a whole run; the nearest mistake is at 2e-2
+MAX_RAISED = 500  # characters of an exception's text
 NO_ANSWER = object()  # where there is no value that a misconception could share
 
 
-class LearnerError(Exception):
+class LearnerError(SubmissionError):
     """The learner's code raised."""
 
     def __init__(self, raised: Raised) -> None:
@@ -83,14 +90,31 @@ def live(library: Callable[[], Any]) -> Any:
 
 
 def _ours(reference: Callable[[], Any]) -> Any:
-    """Work a reference out. What goes wrong in it is our fault, never the learner's."""
+    """Work a reference out. What goes wrong in it is our fault, or that of what it reaches."""
     try:
         with torch.no_grad():
             return reference()
-    except GraderFaultError:
+    except (GraderFaultError, SubmissionError, MismatchError, ReplayedError):
         raise
     except Exception as error:
-        raise GraderFaultError(f"a reference raised {type(error).__name__}: {error}") from error
+        text = f"{type(error).__name__}: {error}"[:MAX_RAISED]
+        raise GraderFaultError(f"a reference raised {text}") from error
+
+
+@contextlib.contextmanager
+def judged(answer: Any, *references: Callable[[], Any]) -> Iterator[None]:
+    """What breaks in here with a suspect in reach of the references is a wrong answer.
+
+    The answer is a suspect no longer when nothing was found to be wrong with it.
+    """
+    try:
+        yield
+    except GraderFaultError as fault:
+        if current_trial().suspects.within_reach_of(*references):
+            message = f"an answer could not be used: {fault}"
+            raise MismatchError(message, answer=NO_ANSWER) from fault
+        raise
+    current_trial().suspects.passed(answer)
 
 
 def assert_matches(
@@ -107,17 +131,18 @@ def assert_matches(
     """
     if not current_trial().compare(answer, "library"):
         return
-    expected = live(library)
-    exact = _float64(_ours(truth))
-    reach = _reach(expected, exact)
-    library_error = _distance(_float64(expected), exact)
-    ulps = agreement_ulps or _agreement_ulps(_dtype(expected))
-    if not library_error <= ulps * reach:
-        raise GraderFaultError(
-            f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
-            f"at most {ulps * reach:.3g} is explained by rounding"
-        )
-    _judge(answer, expected, exact, library_error, reach, what)
+    with judged(answer, library, truth):
+        expected = live(library)
+        exact = _ours(lambda: _float64(truth()))
+        reach = _reach(expected, exact)
+        library_error = _distance(_float64(expected), exact)
+        ulps = agreement_ulps or _agreement_ulps(_dtype(expected))
+        if not library_error <= ulps * reach:
+            raise GraderFaultError(
+                f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
+                f"at most {ulps * reach:.3g} is explained by rounding"
+            )
+        _judge(answer, expected, exact, library_error, reach, what)
 
 
 def assert_matches_formula(
@@ -129,11 +154,17 @@ def assert_matches_formula(
     """
     if not current_trial().compare(answer, "formula"):
         return
-    expected = _ours(computed)
-    exact = _float64(_ours(truth))
-    _judge(
-        answer, expected, exact, _distance(_float64(expected), exact), _reach(expected, exact), what
-    )
+    with judged(answer, computed, truth):
+        expected = _ours(computed)
+        exact = _ours(lambda: _float64(truth()))
+        _judge(
+            answer,
+            expected,
+            exact,
+            _distance(_float64(expected), exact),
+            _reach(expected, exact),
+            what,
+        )
 
 
 def assert_agrees(
@@ -146,10 +177,11 @@ def assert_agrees(
     """
     if not current_trial().compare(answer, "library"):
         return
-    expected = live(library)
-    exact = _float64(expected)
-    scale = float(exact.abs().max()) if exact.numel() else 0.0
-    _judge(answer, expected, exact, share * scale / TOLERANCE_FACTOR, 0.0, what)
+    with judged(answer, library):
+        expected = live(library)
+        exact = _float64(expected)
+        scale = float(exact.abs().max()) if exact.numel() else 0.0
+        _judge(answer, expected, exact, share * scale / TOLERANCE_FACTOR, 0.0, what)
 
 
 def assert_property(
@@ -158,10 +190,11 @@ def assert_property(
     """A property that needs no reference: the answer equals another value to within rounding."""
     if not current_trial().compare(answer, "property"):
         return
-    expected = _ours(equals)
-    exact = _float64(expected)
-    reach = _reach(expected, exact)
-    _judge(answer, expected, exact, ulps * reach / TOLERANCE_FACTOR, reach, what)
+    with judged(answer, equals):
+        expected = _ours(equals)
+        exact = _float64(expected)
+        reach = _reach(expected, exact)
+        _judge(answer, expected, exact, ulps * reach / TOLERANCE_FACTOR, reach, what)
 
 
 def assert_equals(
@@ -174,24 +207,9 @@ def assert_equals(
     """The answer is exactly the library's (or the given) value: whole numbers, texts, lists."""
     if not current_trial().compare(answer, "library" if library else "property"):
         return
-    expected = live(library) if library else value
-    _expect_kind(answer, expected, what)
-    if isinstance(expected, Tensor):
-        wrong = (answer.cpu() != expected.cpu()).nonzero()
-        if len(wrong):
-            index = tuple(wrong[0].tolist())
-            raise MismatchError(
-                f"{what}: different in {len(wrong)} of {expected.numel()} places",
-                answer=answer,
-                expected=around(expected, index),
-                yours=around(answer, index),
-                where=f"first at {list(index)}",
-            )
-    elif not _same_plain(answer, expected):
-        right, mine, where = brief_pair(expected, answer)
-        raise MismatchError(
-            f"{what}: wrong", answer=answer, expected=right, yours=mine, where=where
-        )
+    with judged(answer, *([library] if library else [])):
+        expected = live(library) if library else value
+        _judge_equal(answer, expected, what)
 
 
 def assert_raises(call: Callable[[], Any], *names: str, what: str) -> None:
@@ -375,6 +393,26 @@ def _judge(
         where=f"largest difference {number(margin.max_abs_error)}{place}",
         margin=margin,
     )
+
+
+def _judge_equal(answer: Any, expected: Any, what: str) -> None:
+    _expect_kind(answer, expected, what)
+    if isinstance(expected, Tensor):
+        wrong = (answer.cpu() != expected.cpu()).nonzero()
+        if len(wrong):
+            index = tuple(wrong[0].tolist())
+            raise MismatchError(
+                f"{what}: different in {len(wrong)} of {expected.numel()} places",
+                answer=answer,
+                expected=around(expected, index),
+                yours=around(answer, index),
+                where=f"first at {list(index)}",
+            )
+    elif not _same_plain(answer, expected):
+        right, mine, where = brief_pair(expected, answer)
+        raise MismatchError(
+            f"{what}: wrong", answer=answer, expected=right, yours=mine, where=where
+        )
 
 
 def _worst(mine: Tensor, exact: Tensor) -> tuple[int, ...]:

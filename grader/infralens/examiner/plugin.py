@@ -214,7 +214,7 @@ class ExaminerPlugin:
         except pytest.skip.Exception as skipped:
             return self._faulty(item, f"it was skipped: {skipped.msg}")
         except Exception as error:
-            if not trial.calls:
+            if not trial.answers:
                 return self._faulty(item, f"raised {type(error).__name__}: {error}")
             # The check could not go on with what it was given, such as None where a tensor belongs.
             message = f"an answer could not be used: {type(error).__name__}: {error}"

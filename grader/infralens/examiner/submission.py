@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from infralens.examiner.trial import SubmissionError
+
 MAX_BYTES = 2**20
 
 
@@ -21,7 +23,7 @@ class UnreadableError(Exception):
 DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-class UngradableError(Exception):
+class UngradableError(SubmissionError):
     """The file is there but holds no answers that could run; `line` is where it goes wrong."""
 
     def __init__(self, message: str, line: int | None = None, code: str = "") -> None:

@@ -8,11 +8,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from infralens.examiner.suspects import Suspects
 from infralens.report import Margin
 
 
 class GraderFaultError(Exception):
     """Something of ours is wrong, not the submission: the run ends with a grader error."""
+
+
+class SubmissionError(Exception):
+    """The submission raised, or gave no answer: never a fault of ours, wherever it comes up."""
 
 
 class ReplayedError(Exception):
@@ -41,6 +46,13 @@ class Trial:
     margins: list[Margin] = field(default_factory=list)
     references: set[str] = field(default_factory=set)
     compared: int = 0
+    suspects: Suspects = field(default_factory=Suspects)
+    answers: int = 0
+
+    def received(self, *values: Any) -> None:
+        """Values have come from the submission: suspects until an assertion passes them."""
+        self.answers += 1
+        self.suspects.received(*values)
 
     def compare(self, answer: Any, reference: str) -> bool:
         """Count a comparison; False when it is to be skipped because this is a replay."""
@@ -62,6 +74,13 @@ def current_trial() -> Trial:
     if trial is None:
         raise GraderFaultError("a comparison was made outside a check")
     return trial
+
+
+def received(*values: Any) -> None:
+    """Note what came from the submission, where a check is in progress."""
+    trial = _current.get()
+    if trial is not None:
+        trial.received(*values)
 
 
 @contextmanager
