@@ -25,6 +25,7 @@ from infralens.labs import (
     find_lab,
     find_labs,
     find_todo,
+    missing_module,
 )
 
 if TYPE_CHECKING:
@@ -349,6 +350,9 @@ def _graded(
     from infralens.grading import UnavailableError, UnreadableError
     from infralens.grading import grade as grade_submission
 
+    missing = missing_module(lab)
+    if missing is not None:
+        raise BrokenKitError(f"{lab.short} loads {missing}, which is not installed here.")
     for sentence, fatal in complaints():
         click.echo(f"infralens: {sentence}", err=True)
         if fatal:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import yaml
+import fastjsonschema
+
+from infralens.documents import UnfitDocumentError, read_yaml
 
 DEFAULT_TRACK = "diffusers"
-KEYS = {"title", "goal", "file", "reading", "masked", "loaded", "dtypes", "limits", "todos"}
 PACKAGE = Path(__file__).resolve().parent
+SCHEMA = PACKAGE / "lab.schema.json"
+MOST_BYTES = 256 << 10
 
 
 class UnknownLabError(LookupError):
@@ -147,11 +153,17 @@ def place_at(folder: Path) -> Place:
 
 def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
     """Every lab, in order of track and number; the default track comes first."""
-    places = [own_place(), *(place_at(folder) for folder in extra)]
-    labs = [
-        read_lab(path, place) for place in places for path in place.suites.glob("*/lab_*/lab.yaml")
-    ]
-    return tuple(sorted(labs, key=lambda lab: (lab.track != DEFAULT_TRACK, lab.id)))
+    roots = dict.fromkeys(folder.resolve() for folder in extra)
+    places = [own_place(), *(place_at(folder) for folder in roots)]
+    labs: dict[str, Lab] = {}
+    for place in places:
+        for path in sorted(place.suites.glob("*/lab_*/lab.yaml")):
+            lab = read_lab(path, place)
+            if lab.id in labs:
+                both = f"{labs[lab.id].suite} and {lab.suite}"
+                raise BadLabError(f"Two labs are called {lab.id}: {both}. Rename one folder.")
+            labs[lab.id] = lab
+    return tuple(sorted(labs.values(), key=lambda lab: (lab.track != DEFAULT_TRACK, lab.id)))
 
 
 def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
@@ -162,52 +174,74 @@ def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
 def read_lab(path: Path, place: Place) -> Lab:
     """Read one `lab.yaml`; its folder's name gives track, number and exercise folder."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        unknown = set(data) - KEYS
-        if unknown:
-            raise ValueError(f"unknown key {', '.join(sorted(unknown))}")
-        match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
-        if match is None:
-            raise ValueError("its folder must be called like lab_03_scheduler_reading")
-        todos = tuple(_todo(entry) for entry in data["todos"])
-        lab = Lab(
-            id=f"{path.parent.parent.name}/lab-{match[1]}",
-            title=str(data["title"]),
-            goal=str(data["goal"]).strip(),
-            file=str(data["file"]),
-            folder=path.parent.name.replace("_", "-"),
-            reading=str(data["reading"]),
-            todos=todos,
-            masked=_texts(data.get("masked", []), "masked"),
-            loaded=_texts(data.get("loaded", []), "loaded"),
-            dtypes=_texts(data.get("dtypes", ["float32"]), "dtypes"),
-            limits=Limits(**data.get("limits", {})),
-            suite=path.parent,
-            place=place,
-        )
-    except (yaml.YAMLError, LookupError, TypeError, ValueError, AttributeError, OSError) as error:
-        raise BadLabError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
+        data = read_yaml(path, _judge, most_bytes=MOST_BYTES)
+    except UnfitDocumentError as error:
+        raise BadLabError(f"{path} cannot be read: {error}.") from None
+    match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
+    if match is None:
+        raise BadLabError(f"{path}: its folder must be called like lab_03_scheduler_reading.")
+    todos = tuple(_todo(entry) for entry in data["todos"])
     ids = [todo.id for todo in todos]
     if len(set(ids)) != len(ids):
         raise BadLabError(f"{path} lists a todo twice: {', '.join(ids)}.")
-    return lab
+    return Lab(
+        id=f"{path.parent.parent.name}/lab-{match[1]}",
+        title=data["title"],
+        goal=data["goal"].strip(),
+        file=data["file"],
+        folder=path.parent.name.replace("_", "-"),
+        reading=data["reading"],
+        todos=todos,
+        masked=tuple(data.get("masked", ())),
+        loaded=tuple(data.get("loaded", ())),
+        dtypes=tuple(data.get("dtypes", ("float32",))),
+        limits=Limits(**data.get("limits", {})),
+        suite=path.parent,
+        place=place,
+    )
+
+
+@cache
+def _schema() -> Callable[[Any], object]:
+    text = SCHEMA.read_text(encoding="utf-8")
+    judge: Callable[[Any], object] = fastjsonschema.compile(json.loads(text))
+    return judge
+
+
+def _judge(data: Any) -> None:
+    """ValueError where the document is not what lab.schema.json says."""
+    try:
+        _schema()(data)
+    except fastjsonschema.JsonSchemaValueException as error:
+        said = error.message.removeprefix("data.").replace("data ", "it ", 1)
+        plain = isinstance(error.value, str | int | float)
+        raise ValueError(f"{said}, not {error.value!r:.60}" if plain else said) from None
 
 
 def _todo(entry: dict[str, Any]) -> Todo:
     return Todo(
-        id=str(entry["id"]),
-        title=str(entry["title"]),
-        points=int(entry["points"]),
-        names=_texts(entry["names"], "names"),
-        hints=tuple(hint.strip() for hint in _texts(entry.get("hints", []), "hints")),
+        id=entry["id"],
+        title=entry["title"],
+        points=entry["points"],
+        names=tuple(entry["names"]),
+        hints=tuple(hint.strip() for hint in entry.get("hints", ())),
     )
 
 
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    """A list of texts; a single text is a slip that would be read letter by letter."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError(f"{name} must be a list of texts")
-    return tuple(value)
+def missing_module(lab: Lab) -> str | None:
+    """The first module of `loaded` that is not installed. Nothing is imported to find out."""
+    return next((name for name in lab.loaded if not _is_installed(name)), None)
+
+
+def _is_installed(name: str) -> bool:
+    top, *inner = name.split(".")
+    spec = importlib.util.find_spec(top)  # importlib would import the parents of the others
+    for part in inner:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        top = f"{top}.{part}"
+        spec = PathFinder.find_spec(top, list(spec.submodule_search_locations))
+    return spec is not None
 
 
 def find_lab(name: str, labs: Sequence[Lab]) -> Lab:

@@ -162,6 +162,18 @@ def test_a_folder_of_labs_with_a_bad_lab_is_one_line_and_exit_code_2(tmp_path: P
     assert "lab_91_bad/lab.yaml cannot be read" in result.stderr
 
 
+def test_a_module_that_the_lab_lacks_is_not_blamed_on_the_learner(
+    workshop: Any, warm_grade: None
+) -> None:
+    lab = workshop.lab(SUITE, todos=["90.1", "90.2"], stub=STUB, loaded=["nothing_of_this_name"])
+    words = ["--labs", str(lab.place.suites.parent), "grade", "lab-90", "--file"]
+    result = CliRunner().invoke(main, [*words, str(workshop.submission(RIGHT))])
+    assert result.exit_code == 3
+    assert one_line(result).endswith(
+        "lab-90 loads nothing_of_this_name, which is not installed here."
+    )
+
+
 # Files that are graded and found wanting
 
 

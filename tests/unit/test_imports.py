@@ -17,7 +17,8 @@ ALL = "infralens"
 
 # The longest prefix that fits a module decides which modules of ours it may import.
 MAY_KNOW = {
-    "infralens.labs": (),
+    "infralens.documents": (),
+    "infralens.labs": ("infralens.documents",),
     "infralens.report": (),
     "infralens.wire": (),
     "infralens.stubs": (),

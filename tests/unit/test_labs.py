@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from infralens.labs import (
     find_lab,
     find_labs,
     find_todo,
+    missing_module,
     place_at,
     read_lab,
     tracks,
@@ -175,7 +177,7 @@ def with_todo(**changes: Any) -> dict[str, Any]:
 
 
 BAD = {
-    "empty": (b"", "TypeError"),
+    "empty": (b"", "it must be object"),
     "no YAML": (b"a: [", "cannot be read"),
     "not UTF-8": (b"title: \xff", "cannot be read"),
     "a list": ([1], "cannot be read"),
@@ -186,7 +188,27 @@ BAD = {
     "names that are one text": (with_todo(names="step"), "names"),
     "masked that is one text": ({**GOOD, "masked": "diffusers"}, "masked"),
     "an unknown limit": ({**GOOD, "limits": {"minutes": 3}}, "minutes"),
-    "a todo twice": ({**GOOD, "todos": [GOOD["todos"][0]] * 2}, "twice: 2.1, 2.1"),
+    "a todo twice": (
+        {**GOOD, "todos": [deepcopy(GOOD["todos"][0]) for _ in "ab"]},
+        "twice: 2.1, 2.1",
+    ),
+    "an unknown key": ({**GOOD, "colour": "red"}, "colour"),
+    "a file outside": ({**GOOD, "file": "../../../victim/.bashrc"}, "file must match pattern"),
+    "a file below": ({**GOOD, "file": "sub/step.py"}, "file must match pattern"),
+    "a page outside": ({**GOOD, "reading": "handbook/../../victim.md"}, "reading must match"),
+    "an unknown dtype": ({**GOOD, "dtypes": ["float31"]}, "dtypes"),
+    "no dtype": ({**GOOD, "dtypes": []}, "dtypes"),
+    "endless seconds": ({**GOOD, "limits": {"call_seconds": float("inf")}}, "inf is no number"),
+    "seconds that are none": ({**GOOD, "limits": {"call_seconds": float("nan")}}, "nan is no num"),
+    "negative seconds": ({**GOOD, "limits": {"lab_seconds": -1}}, "lab_seconds must be bigger"),
+    "seconds in a list": ({**GOOD, "limits": {"call_seconds": [10]}}, "call_seconds must be num"),
+    "an id without quotes": (with_todo(id=2.1), "id must be string, not 2.1"),
+    "control characters": ({**GOOD, "title": "a\x1b[2J"}, "title must match"),
+    "deep": (b"title: " + b"[" * 900 + b"]" * 900, "more than 16 levels deep"),
+    "very deep": (b"title: " + b"[" * 100_000, "cannot be read"),
+    "large": (b"title: x\n#" + b"x" * 300_000, "larger than 256 KiB"),
+    "aliases": (b"a: &a [x, x]\nb: &b [*a, *a]\ntitle: [*b, *b]", "line 1 has an anchor"),
+    "a date that is none": (b"title: 2001-99-99", "cannot be read"),
 }
 
 
@@ -195,6 +217,33 @@ def test_a_bad_lab_yaml_says_where_and_what(tmp_path: Path, data: Any, says: str
     with pytest.raises(BadLabError, match=says) as caught:
         write(tmp_path, data)
     assert "lab_02_step/lab.yaml" in str(caught.value)
+
+
+def test_two_labs_of_one_id_are_told_apart_by_nobody(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, folder="lab_77_one")
+    write(tmp_path, GOOD, folder="lab_77_two")
+    with pytest.raises(BadLabError, match="Two labs are called diffusers/lab-77"):
+        find_labs([tmp_path])
+
+
+def test_the_same_folder_named_twice_is_one_folder(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, folder="lab_77_one")
+    assert find_labs([tmp_path, tmp_path / "suites" / ".."]) == find_labs([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("loaded", "missing"),
+    [
+        (["nothing_of_this_name"], "nothing_of_this_name"),
+        (["json", "json.nothing"], "json.nothing"),
+        (["json.decoder.deeper"], "json.decoder.deeper"),
+        (["sys", "json.decoder", "transformers.models.clip.modeling_clip"], None),
+    ],
+)
+def test_a_module_that_is_not_there_is_found_without_imports(
+    tmp_path: Path, loaded: list[str], missing: str | None
+) -> None:
+    assert missing_module(write(tmp_path, {**GOOD, "loaded": loaded})) == missing
 
 
 def test_a_lab_folder_without_a_number_is_a_bad_lab(tmp_path: Path) -> None:
