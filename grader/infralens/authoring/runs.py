@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.sabotage")
 NAMELESS = ("-m", "infralens.examiner.nameless")
 OnStep = Callable[[str], None]
+Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions
 
 
 def with_misconception(solution: str, wrong: Misconception) -> str:
@@ -47,8 +48,19 @@ def with_misconception(solution: str, wrong: Misconception) -> str:
     )
 
 
-def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) -> Proof:
-    """Grade stub, solution, misconceptions and a sabotaged library; collect every fault."""
+def prove(
+    lab: Lab,
+    *,
+    seeds: int = SEEDS,
+    first_seed: int = 0,
+    chosen: Choose = None,
+    on_step: OnStep = lambda step: None,
+) -> Proof:
+    """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
+
+    With `chosen`, only the misconceptions that it takes: what each check is there for is then not
+    asked, since another might be the one that it alone catches.
+    """
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
         proof.fault("has no solution here; check it in a checkout or on a solutions branch")
@@ -56,7 +68,7 @@ def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
         warm = stack.enter_context(examiner(serve=True))
-        workbench = Workbench(proof, folder, warm, on_step)
+        workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen)
         on_step("texts")
         prove_texts(proof)
         prove_stub(workbench)
@@ -64,7 +76,8 @@ def prove(lab: Lab, *, seeds: int = SEEDS, on_step: OnStep = lambda step: None) 
             prove_misconceptions(workbench)
             prove_nothing_is_left(workbench)
             prove_no_draw_pays(workbench, seeds // SEEDS_A_MISCONCEPTION)
-            prove_purpose(proof)
+            if chosen is None:
+                prove_purpose(proof)
             prove_margins(proof)
             prove_sabotage(workbench)
     return proof
@@ -78,6 +91,21 @@ class Workbench:
     folder: Path
     warm: Examiner
     on_step: OnStep
+    first_seed: int = 0
+    chosen: Choose = None
+
+    def misconceptions(self) -> list[tuple[int, Misconception]]:
+        """Those to try, numbered from 1; those of unknown todos are told among the texts."""
+        lab = self.proof.lab
+        listed = {todo.id for todo in lab.todos}
+        known = misconceptions_of(lab.suite)
+        names = [wrong.name for wrong in known]
+        taken = names if self.chosen is None else self.chosen(names)
+        return [
+            (number, wrong)
+            for number, wrong in enumerate(known, start=1)
+            if wrong.todo in listed and wrong.name in taken
+        ]
 
     def grade(
         self, text: str, *, seed: int | None = None, todos: Sequence[str] | None = None
@@ -111,8 +139,9 @@ def prove_stub(bench: Workbench) -> None:
 
 def prove_solution(bench: Workbench, seeds: int) -> bool:
     """Full marks over many seeds; records each check's margins. False when it is not so."""
-    for seed in range(seeds):
-        bench.on_step(f"solution, seed {seed + 1} of {seeds}")
+    for turn in range(seeds):
+        bench.on_step(f"solution, seed {turn + 1} of {seeds}")
+        seed = bench.first_seed + turn
         report = bench.grade(bench.solution(), seed=seed)
         if not report.passed:
             bench.proof.fault(f"the solution fails with seed {seed}: {_reason(report)}")
@@ -148,29 +177,28 @@ def prove_misconceptions(bench: Workbench) -> None:
     """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
     proof = bench.proof
     proof.misconceptions = len(misconceptions_of(proof.lab.suite))
-    for number, wrong in _of_listed_todos(proof.lab):
+    for number, wrong in bench.misconceptions():
         bench.on_step(f"misconception {number} of {proof.misconceptions}: {wrong.name}")
-        report = bench.grade(
-            with_misconception(bench.solution(), wrong), seed=number, todos=[wrong.todo]
-        )
+        text, seed = with_misconception(bench.solution(), wrong), bench.first_seed + number
+        report = bench.grade(text, seed=seed, todos=[wrong.todo])
         if report.grader_error:
             proof.fault(f"misconception {wrong.name}: {report.grader_error}")
             continue
         killers = [check for _, check in unpassed(report)]
         if not killers:
-            proof.fault(f"misconception {wrong.name} passes todo {wrong.todo}")
+            proof.fault(f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}")
             continue
         if wrong.name not in {check.misconception for check in killers}:
             named = {check.misconception for check in killers}
             said = "; ".join(f"{check.name}: {check.message}" for check in killers)
-            proof.fault(f"misconception {wrong.name} is not named ({named}; {said})")
+            proof.fault(f"misconception {wrong.name} is not named (seed {seed}; {named}; {said})")
         _record_kills(proof, wrong, killers)
 
 
 def prove_nothing_is_left(bench: Workbench) -> None:
     """Misconceptions run in the examiner to find names: the next submission must not notice."""
     bench.on_step("solution after the misconceptions")
-    report = bench.grade(bench.solution(), seed=0)
+    report = bench.grade(bench.solution(), seed=bench.first_seed)
     if not report.passed:
         bench.proof.fault(f"after the misconceptions the solution fails: {_reason(report)}")
 
@@ -183,14 +211,14 @@ def prove_no_draw_pays(bench: Workbench, seeds: int) -> None:
     if seeds < 2:
         return
     proof = bench.proof
-    wrong_ones = _of_listed_todos(proof.lab)
+    wrong_ones = bench.misconceptions()
     with examiner(serve=True, program=NAMELESS) as nameless:
         others = replace(bench, warm=nameless)
         for number, wrong in wrong_ones:
             bench.on_step(f"misconception {number}, other seeds: {wrong.name}")
             text = with_misconception(bench.solution(), wrong)
             for turn in range(1, seeds):
-                seed = number + turn * len(wrong_ones)
+                seed = bench.first_seed + number + turn * len(wrong_ones)
                 report = others.grade(text, seed=seed, todos=[wrong.todo])
                 if report.grader_error:
                     proof.fault(f"misconception {wrong.name}, seed {seed}: {report.grader_error}")
@@ -198,13 +226,6 @@ def prove_no_draw_pays(bench: Workbench, seeds: int) -> None:
                     proof.fault(
                         f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}"
                     )
-
-
-def _of_listed_todos(lab: Lab) -> list[tuple[int, Misconception]]:
-    """The misconceptions, numbered from 1; those of unknown todos are told among the texts."""
-    listed = {todo.id for todo in lab.todos}
-    known = misconceptions_of(lab.suite)
-    return [(number, wrong) for number, wrong in enumerate(known, start=1) if wrong.todo in listed]
 
 
 def _reason(report: Report) -> str:
@@ -264,7 +285,8 @@ def prove_sabotage(bench: Workbench) -> None:
     path = bench.folder / bench.proof.lab.file
     path.write_text(bench.solution(), encoding="utf-8")
     with examiner(program=SABOTAGED) as sabotaged:
-        report = grade(bench.proof.lab, path, seed=0, isolation=TRUSTED, using=sabotaged)
+        lab, seed = bench.proof.lab, bench.first_seed
+        report = grade(lab, path, seed=seed, isolation=TRUSTED, using=sabotaged)
     for todo in report.todos:
         for check in todo.checks:
             if check.status == "passed" and "library" in check.reference:

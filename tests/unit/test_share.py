@@ -1,0 +1,45 @@
+"""The share of a day: what it takes, and that none is left out for ever."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import share
+from infralens.labs import find_labs
+
+NAMES = [f"case {number}" for number in range(23)]
+
+
+@pytest.mark.parametrize("of", [2, 3, 5])
+def test_as_many_days_as_there_are_parts_take_everything_once(of: int) -> None:
+    first = datetime.date.fromordinal(of * 147_000)
+    days = [first + datetime.timedelta(days=number) for number in range(of)]
+    parts = [share.Share(day).part(of, NAMES) for day in days]
+    assert sorted(name for part in parts for name in part) == sorted(NAMES)
+    assert share.Share(days[0]).part(of, reversed(NAMES)) == parts[0]
+    assert share.Share(days[-1] + datetime.timedelta(days=1)).part(of, NAMES) != parts[0]
+
+
+def test_everything_is_everything() -> None:
+    assert share.Share.named("all").part(5, NAMES) == frozenset(NAMES)
+
+
+def test_a_changed_lab_is_proven_whole_and_one_without_a_record_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "PROVEN", tmp_path / "proven.json")
+    known = find_labs()[0]
+    suite = tmp_path / "suite"
+    shutil.copytree(known.suite, suite, ignore=shutil.ignore_patterns("__pycache__"))
+    lab, day = replace(known, suite=suite), share.Share.named("2026-11-30")
+    assert not share.whole(day, lab)
+    share.record([lab])
+    assert not share.whole(day, lab)
+    assert share.whole(share.Share.named("all"), lab)
+    (suite / "lab.yaml").open("a", encoding="utf-8").write("\n")
+    assert share.whole(day, lab)
