@@ -453,6 +453,36 @@ def noise_not_scaled(
     return x
 
 
+@misconception(
+    "4.5", "initial-noise-read-too-early", replaces="guided_sample", reads=f"{PAGE}#in-the-loop"
+)
+def read_too_early(
+    denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int
+) -> Tensor:
+    """init_noise_sigma was read before set_timesteps. The run decides where it begins: read it
+    afterwards."""
+    x = x * scheduler.init_noise_sigma
+    scheduler.set_timesteps(n)
+    for t in scheduler.timesteps:
+        seen = scheduler.scale_model_input(x, t)
+        x = scheduler.step(predict(denoiser, seen, t, negative, prompt, w), t, x).prev_sample
+    return x
+
+
+@misconception("4.5", "loop-index-for-t", replaces="guided_sample", reads=f"{PAGE}#in-the-loop")
+def index_for_t(
+    denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int
+) -> Tensor:
+    """The denoiser was told the number of the turn. What it knows from training is the timestep:
+    the entry of scheduler.timesteps."""
+    scheduler.set_timesteps(n)
+    x = x * scheduler.init_noise_sigma
+    for i, t in enumerate(scheduler.timesteps):
+        seen = scheduler.scale_model_input(x, t)
+        x = scheduler.step(predict(denoiser, seen, i, negative, prompt, w), t, x).prev_sample
+    return x
+
+
 @misconception("4.5", "whole-step-result", replaces="guided_sample", reads=f"{PAGE}#in-the-loop")
 def whole_step_result(
     denoiser: Any, scheduler: Any, x: Tensor, negative: Tensor, prompt: Tensor, w: float, n: int

@@ -130,6 +130,11 @@ def denoiser(device: str = "cpu") -> Recorded:
     return recorded(lambda latents, t, embeds: module(latents, t, embeds).sample, "denoiser")
 
 
+@functools.cache
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
 class LentScheduler:
     """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
 
@@ -146,18 +151,22 @@ class LentScheduler:
         return self.target.init_noise_sigma
 
     def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
+        given = _signature(type(self.target).set_timesteps).bind(self.target, *args, **kwargs)
+        device = given.arguments.get("device")
+        if device is not None and torch.device(device).type == "meta":
+            raise ValueError("timesteps on the device 'meta' have no numbers")
         self.target.set_timesteps(*args, **kwargs)
 
     def scale_model_input(self, *args: Any, **kwargs: Any) -> Any:
         return self.target.scale_model_input(*args, **kwargs)
 
     def step(self, *args: Any, **kwargs: Any) -> Any:
-        given = inspect.signature(self.target.step).bind(*args, **kwargs)
+        given = _signature(type(self.target).step).bind(self.target, *args, **kwargs)
         self.steps.append(tuple(given.arguments[name] for name in STEP))
         as_tuple = given.arguments.get("return_dict") is False
         given.arguments["return_dict"] = False
         with torch.no_grad():
-            sample = self.target.step(*given.args, **given.kwargs)[0]
+            sample = type(self.target).step(*given.args, **given.kwargs)[0]
         return (sample,) if as_tuple else Namespace({"prev_sample": sample})
 
 
