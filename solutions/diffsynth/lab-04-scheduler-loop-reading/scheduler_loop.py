@@ -9,7 +9,7 @@ Symbols: B = images in the batch, C, H, W = channels, height and width of the la
 asked for, t = a timestep, i = the number of a turn, from 0.
 
 The denoiser is a function (latents, t, condition) -> prediction, shaped like the latents. Call it
-by position, with t as it comes from the scheduler.
+by position; t may go as it comes from the scheduler or as a number.
 
 A scheduler here is as in diffusers: DDIM, Euler, Euler ancestral, Heun, PNDM or FlowMatchEuler.
 

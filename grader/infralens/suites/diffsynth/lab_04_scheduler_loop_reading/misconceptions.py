@@ -82,6 +82,15 @@ def noise_not_scaled(d: Any, plan: Any, x: Tensor, n: int, c: Tensor, g: Any) ->
     return turns(plan, x, plan.timesteps, lambda seen, t: d(seen, t, c), g)
 
 
+@the_loop("factor-read-before-set-timesteps")
+def factor_too_early(d: Any, plan: Any, x: Tensor, n: int, c: Tensor, g: Any) -> Tensor:
+    """init_noise_sigma was read before set_timesteps. It is the size of this run's first level,
+    and with the spacing "leading" a short run begins lower: lay out the run first."""
+    x = x * getattr(plan, "init_noise_sigma", 1.0)
+    plan.set_timesteps(n)
+    return turns(plan, x, plan.timesteps, lambda seen, t: d(seen, t, c), g)
+
+
 @the_loop("input-not-scaled")
 def input_not_scaled(d: Any, plan: Any, x: Tensor, n: int, c: Tensor, g: Any) -> Tensor:
     """The denoiser was shown the state without scale_model_input. DDIM does not mind; Euler's state
@@ -510,6 +519,22 @@ def right_bar(i: int, length: int, warmup: int, order: int) -> int | None:
     return i if done or i + 1 == length else None
 
 
+def too_early(plan: Any, x: Tensor, n: int) -> Tensor:
+    """Noise that `begin` will make as large as init_noise_sigma said before set_timesteps."""
+    early = getattr(plan, "init_noise_sigma", 1.0)
+    plan.set_timesteps(n)
+    return x * (early / getattr(plan, "init_noise_sigma", 1.0))
+
+
+@watching("watched-factor-before-set-timesteps")
+def watched_factor_too_early(
+    d: Any, plan: Any, x: Tensor, n: int, c: Tensor, on_step: Any
+) -> tuple[Tensor, list[int]]:
+    """init_noise_sigma was read before set_timesteps. It is the size of this run's first level:
+    lay out the run first."""
+    return watch(d, plan, too_early(plan, x, n), n, c, after(on_step), right_bar)
+
+
 @watching("callback-before-the-step")
 def callback_before(
     d: Any, plan: Any, x: Tensor, n: int, c: Tensor, on_step: Any
@@ -840,6 +865,15 @@ def window_over_timesteps(
 
 def ordinary(n: int, a: float, b: float) -> Callable[[int, Any], bool]:
     return lambda i, t: by_the_guider(i, n, a, b)
+
+
+@the_window("guided-factor-before-set-timesteps")
+def guided_factor_too_early(
+    d: Any, plan: Any, x: Tensor, n: int, u: Tensor, c: Tensor, w: float, a: float, b: float
+) -> Tensor:
+    """init_noise_sigma was read before set_timesteps. It is the size of this run's first level:
+    lay out the run first."""
+    return chosen_by(by_the_guider, d, plan, too_early(plan, x, n), n, u, c, w, a, b)
 
 
 @the_window("negative-outside")

@@ -43,6 +43,12 @@ def draw_scheduler(draw: Draw, name: str) -> Any:
     return tiny.scheduler(name, timestep_spacing=draw.choice(["linspace", "trailing"]))
 
 
+def draw_short_leading(draw: Draw, name: str) -> Any:
+    """A scheduler whose init_noise_sigma is much smaller once a short run is laid out."""
+    ends = {"beta_start": draw.uniform(0.008, 0.009), "beta_end": draw.uniform(0.11, 0.13)}
+    return tiny.scheduler(name, timestep_spacing="leading", **ends)
+
+
 def draw_latents(draw: Draw) -> Tensor:
     """Noise for a batch, now and then as wide as there are images."""
     return draw.latents(*draw.choice([(3, 4, 6, 10), (2, 4, 10, 6), (4, 4, 6, 4)]))
@@ -178,6 +184,20 @@ def test_a_scheduler_that_made_another_run_begins_anew(
     assert_agrees(answer, library=lambda: run().latents, what="the final latents")
 
 
+@todo("4.1")
+@pytest.mark.parametrize("name", [EULER, HEUN])
+def test_the_noise_is_as_large_as_this_run_wants_it(candidate: Any, draw: Draw, name: str) -> None:
+    """init_noise_sigma is read after set_timesteps: the spacing "leading" begins with less."""
+    library, n, latents = draw_short_leading(draw, name), draw.integer(4, 5), draw_latents(draw)
+    condition = draw_condition(draw, latents)
+    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    denoiser = tiny.denoiser()
+    answer = candidate.denoise(denoiser, scheduler, latents, n, condition, None)
+    run = functools.cache(lambda: plain_run(library, latents, n, condition))
+    assert_same_run(denoiser, seen, run)
+    assert_agrees(answer, library=lambda: run().latents, what="the final latents")
+
+
 # How many steps are made of how many: no half, so that the rest cannot be taken for them.
 PARTS = [(n, kept) for n in range(5, 9) for kept in range(2, n - 1) if 2 * kept != n]
 
@@ -269,6 +289,51 @@ def test_the_run_from_an_image_is_that_of_the_pipeline(
     assert_agrees(answer, library=lambda: run().latents, what="the final latents")
 
 
+@todo("4.2")
+def test_a_list_of_generators_reaches_the_steps_from_an_image(candidate: Any, draw: Draw) -> None:
+    """With a generator for each image, each goes on from where its own noise was drawn."""
+    original, n, strength, condition, _ = draw_image_to_image(draw, "and much")
+    makers = [draw_generator(draw) for _ in original]
+    pipe = tiny.pipeline(
+        "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, ANCESTRAL), original.device
+    )
+    scheduler, seen = tiny.lend(candidate, tiny.twin(pipe.scheduler))
+    denoiser, used = tiny.denoiser(), [make() for make in makers]
+    noise = randn_tensor(original.shape, generator=used, device=original.device)
+    answer = candidate.denoise_from(
+        denoiser, scheduler, original, noise, strength, n, condition, used
+    )
+    run = functools.cache(
+        lambda: run_from_an_image(
+            pipe, original, strength, n, condition, [make() for make in makers]
+        )
+    )
+    assert_same_run(denoiser, seen, run)
+    assert_agrees(answer, library=lambda: run().latents, what="the final latents")
+
+
+@todo("4.2")
+def test_a_used_scheduler_begins_in_its_middle_anew(candidate: Any, draw: Draw) -> None:
+    """The run from an image begins with set_timesteps too, and with a begin_index of its own."""
+    original, n, strength, condition, generator = draw_image_to_image(draw, "and a little")
+    pipe = tiny.pipeline(
+        "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, EULER), original.device
+    )
+    before = tiny.twin(pipe.scheduler)
+    plain_run(before, draw.latents(*original.shape), n, condition)
+    scheduler, seen = tiny.lend(candidate, before)
+    denoiser, used = tiny.denoiser(), generator()
+    noise = randn_tensor(original.shape, generator=used, device=original.device)
+    answer = candidate.denoise_from(
+        denoiser, scheduler, original, noise, strength, n, condition, used
+    )
+    run = functools.cache(
+        lambda: run_from_an_image(pipe, original, strength, n, condition, generator())
+    )
+    assert_same_run(denoiser, seen, run)
+    assert_agrees(answer, library=lambda: run().latents, what="the final latents")
+
+
 def flow_run_from(
     library: Any, original: Tensor, noise: Tensor, strength: float, n: int, condition: Tensor
 ) -> tiny.Run:
@@ -323,13 +388,23 @@ def test_no_step_left_is_said(candidate: Any, draw: Draw, name: str) -> None:
 
 
 def watched(
-    candidate: Any, draw: Draw, name: str, stop_at: int | None, n: int
+    candidate: Any,
+    draw: Draw,
+    name: str,
+    stop_at: int | None,
+    n: int,
+    *,
+    of: Callable[[Draw, str], Any] = draw_scheduler,
+    used: bool = False,
 ) -> tuple[Any, Recorded, Recorded, tiny.LentScheduler, Callable[[], tiny.Run]]:
     """The learner's watched run, all that was seen of it, and the pipeline's own."""
     latents = draw_latents(draw)
     condition = draw_condition(draw, latents)
-    pipe = tiny.pipeline("StableDiffusionPipeline", draw_scheduler(draw, name), latents.device)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(pipe.scheduler))
+    pipe = tiny.pipeline("StableDiffusionPipeline", of(draw, name), latents.device)
+    lent = tiny.twin(pipe.scheduler)
+    if used:
+        plain_run(lent, draw.latents(*latents.shape), n, condition)
+    scheduler, seen = tiny.lend(candidate, lent)
     denoiser = tiny.denoiser()
     on_step = recorded(lambda i, t, x: None if stop_at is None else i == stop_at, "on_step")
     answer = candidate.denoise_watched(denoiser, scheduler, latents, n, condition, on_step)
@@ -357,6 +432,18 @@ def test_the_callback_sees_every_step(candidate: Any, draw: Draw, name: str) -> 
         names=("i", "t", "latents"),
         of="on_step",
     )
+    assert_agrees(latents, library=lambda: run().latents, what="the final latents")
+
+
+@todo("4.3")
+@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+def test_the_watched_run_begins_as_a_run_of_its_own(candidate: Any, draw: Draw, used: bool) -> None:
+    """set_timesteps comes first, on a used scheduler too, and init_noise_sigma is read after it."""
+    answer, denoiser, _, seen, run = watched(
+        candidate, draw, EULER, None, draw.integer(4, 5), of=draw_short_leading, used=used
+    )
+    latents, _ = unpack(answer, "latents", "progress")
+    assert_same_run(denoiser, seen, run)
     assert_agrees(latents, library=lambda: run().latents, what="the final latents")
 
 
@@ -437,14 +524,23 @@ def windowed_run(
 
 
 def guided(
-    candidate: Any, draw: Draw, name: str, kind: str
+    candidate: Any,
+    draw: Draw,
+    name: str,
+    kind: str,
+    *,
+    of: Callable[[Draw, str], Any] = draw_scheduler,
+    used: bool = False,
 ) -> tuple[Any, Recorded, tiny.LentScheduler, Callable[[], tiny.Run]]:
     """The learner's guided run, what was seen of it, and the library's."""
-    library, latents = draw_scheduler(draw, name), draw_latents(draw)
+    library, latents = of(draw, name), draw_latents(draw)
     branches = draw_condition(draw, latents.repeat(2, 1, 1, 1))
     negative, positive = branches.chunk(2)
     scale, (n, start, end) = draw.uniform(2.5, 5), draw_window(draw, kind)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    lent = tiny.twin(library)
+    if used:
+        plain_run(lent, draw.latents(*latents.shape), n, positive)
+    scheduler, seen = tiny.lend(candidate, lent)
     denoiser = tiny.denoiser()
     answer = candidate.guided_window(
         denoiser, scheduler, latents, n, negative, positive, scale, start, end
@@ -486,6 +582,18 @@ def test_guided_and_plain_turns_make_the_guiders_run(
 ) -> None:
     """Every call of the denoiser and of step, and the result, follow ClassifierFreeGuidance."""
     answer, denoiser, seen, run = guided(candidate, draw, name, kind)
+    assert_same_rows(denoiser, run)
+    assert_same_run(denoiser, seen, run)
+    assert_agrees(answer, library=lambda: run().latents, what="the final latents")
+
+
+@todo("4.4")
+@pytest.mark.parametrize("used", [False, True], ids=["new", "used"])
+def test_the_guided_run_begins_as_a_run_of_its_own(candidate: Any, draw: Draw, used: bool) -> None:
+    """set_timesteps comes first, on a used scheduler too, and init_noise_sigma is read after it."""
+    answer, denoiser, seen, run = guided(
+        candidate, draw, EULER, "a little", of=draw_short_leading, used=used
+    )
     assert_same_rows(denoiser, run)
     assert_same_run(denoiser, seen, run)
     assert_agrees(answer, library=lambda: run().latents, what="the final latents")
@@ -536,6 +644,12 @@ def test_an_image_of_the_batch_can_be_made_again_alone(candidate: Any, draw: Dra
     shape, seeds, k = (3, 4, 6, 10), draw_seeds(draw, 3), draw.integer(0, 2)
     library, n, condition = draw_scheduler(draw, ANCESTRAL), 4, draw.latents(3, 5, tiny.WIDTH)
     noise = candidate.batch_noise(seeds, shape)
+    # Nothing is denoised before it is what it must be: noise of another size takes minutes.
+    assert_equals(
+        noise,
+        library=lambda: randn_tensor(shape, generator=[alone(seed) for seed in seeds]),
+        what="the noise",
+    )
 
     def after_its_noise(seed: int) -> torch.Generator:
         generator = alone(seed)

@@ -106,6 +106,21 @@ def twin(of: Any) -> Any:
     return type(of).from_config(of.config)
 
 
+@functools.lru_cache
+def parameters_of(kind: type, method: str) -> list[tuple[str, int, bool]]:
+    """A method's own parameters: (name, kind, required). Reading a signature takes its time."""
+    return [
+        (parameter.name, int(parameter.kind), parameter.default is parameter.empty)
+        for parameter in list(signature_of(kind, method).parameters.values())[1:]
+    ]
+
+
+@functools.lru_cache
+def signature_of(kind: type, method: str) -> inspect.Signature:
+    """The signature of a class's method, with its `self`."""
+    return inspect.signature(getattr(kind, method))
+
+
 class LentScheduler:
     """The grader's side of a lent scheduler.
 
@@ -119,14 +134,15 @@ class LentScheduler:
         self.target = target
         self.steps: list[tuple[Any, ...]] = []
         self.made: list[Tensor] = []
-        self.signature = inspect.signature(target.step)
+        self.signature = signature_of(type(target), "step")
         self.unasked = torch.Generator().manual_seed(0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.target, name)
 
     def step(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        given = self.signature.bind(*args, **kwargs).arguments
+        given = self.signature.bind(self, *args, **kwargs).arguments
+        del given["self"]
         self.steps.append(tuple(given[name] for name in STEP))
         if "generator" in self.signature.parameters and given.get("generator") is None:
             given["generator"] = self.unasked
@@ -144,12 +160,7 @@ def lend(candidate: Any, scheduler: Any) -> tuple[Any, LentScheduler]:
     seen = LentScheduler(scheduler)
     attributes = [name for name in ATTRIBUTES if hasattr(scheduler, name)]
     methods = {
-        name: [
-            (parameter.name, int(parameter.kind), parameter.default is parameter.empty)
-            for parameter in inspect.signature(getattr(scheduler, name)).parameters.values()
-        ]
-        for name in METHODS
-        if hasattr(scheduler, name)
+        name: parameters_of(type(scheduler), name) for name in METHODS if hasattr(scheduler, name)
     }
     lent = remote(seen, attributes=attributes, methods=list(methods))
     name = type(scheduler).__name__
@@ -181,7 +192,7 @@ def loop(
 ) -> Run:
     """The turns of a run with a scheduler of diffusers. `ask(i, seen, t)` gives the prediction."""
     run = Run()
-    takes_it = "generator" in inspect.signature(scheduler.step).parameters
+    takes_it = "generator" in signature_of(type(scheduler), "step").parameters
     extra = {"generator": generator} if takes_it else {}
     for i, t in enumerate(scheduler.timesteps if timesteps is None else timesteps):
         scaled = hasattr(scheduler, "scale_model_input")
