@@ -20,8 +20,10 @@ from infralens.examiner.comparison import (
     assert_equals,
     assert_matches,
     assert_matches_formula,
+    assert_number,
     assert_property,
     assert_raises,
+    assert_tensor,
     same_answer,
     unpack,
 )
@@ -468,3 +470,24 @@ def test_a_sabotaged_library_is_noticed(value: Any) -> None:
 
     with pytest.raises((MismatchError, GraderFaultError)):
         compare()
+
+
+# The form of an answer, before anything computes with it
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [1.0, 2.0], torch.ones(3), torch.ones(2).half(), torch.tensor([1.0, math.nan])],
+    ids=["None", "a list", "another shape", "another dtype", "NaN"],
+)
+def test_an_answer_of_another_form_is_no_such_tensor(answer: Any) -> None:
+    with pytest.raises(MismatchError):
+        assert_tensor(answer, like=torch.zeros(2))
+    assert_tensor(torch.ones(2), like=torch.zeros(2))
+
+
+@pytest.mark.parametrize("answer", [None, True, " 0.5 ", math.nan, math.inf, torch.ones(())])
+def test_what_is_no_finite_number_is_none(answer: Any) -> None:
+    with pytest.raises(MismatchError):
+        assert_number(answer)
+    assert_number(0.5)

@@ -212,6 +212,48 @@ def assert_equals(
         _judge_equal(answer, expected, what)
 
 
+def assert_tensor(
+    answer: Any,
+    *,
+    like: Tensor | None = None,
+    shape: tuple[int, ...] | None = None,
+    dtype: torch.dtype | None = None,
+    finite: bool = True,
+    what: str = "the result",
+) -> None:
+    """The answer is a tensor of this shape and dtype (those of `like`), and its numbers are finite.
+
+    For an answer that a check computes with: its numbers are still to be judged.
+    """
+    if not current_trial().compare(answer, "property"):
+        return
+    if like is not None:
+        shape, dtype = tuple(like.shape), like.dtype
+    if not isinstance(answer, Tensor):
+        raise MismatchError(f"{what}: {kind(answer)}, expected a tensor", answer=answer)
+    mine, wanted = tuple(answer.shape), answer.shape if shape is None else tuple(shape)
+    if mine != wanted:
+        sentence = f"{what}: shape {mine}, expected {wanted}"
+        raise MismatchError(sentence, answer=answer, yours=kind(answer))
+    if dtype is not None and answer.dtype != dtype:
+        sentence = f"{what}: dtype {dtype_name(answer.dtype)}, expected {dtype_name(dtype)}"
+        raise MismatchError(sentence, answer=answer, yours=kind(answer))
+    if finite and not bool(answer.isfinite().all()):
+        raise MismatchError(f"{what}: not finite", answer=answer)
+    current_trial().suspects.passed(answer)
+
+
+def assert_number(answer: Any, *, what: str = "the result") -> None:
+    """The answer is one finite int or float, not a bool; what it is is still to be judged."""
+    if not current_trial().compare(answer, "property"):
+        return
+    if isinstance(answer, bool) or not isinstance(answer, int | float):
+        raise MismatchError(f"{what}: {kind(answer)}, expected one number", answer=answer)
+    if not math.isfinite(answer):
+        raise MismatchError(f"{what}: {answer}, which is not finite", answer=answer)
+    current_trial().suspects.passed(answer)
+
+
 def assert_raises(call: Callable[[], Any], *names: str, what: str) -> None:
     """The call raises one of these exceptions (any, when none is named)."""
     try:
