@@ -15,24 +15,35 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from infralens.examiner.processes import (
+    KEPT_ENVIRONMENT,
     adopt_orphans,
     children_of_ours,
     kill_descendants,
     remove,
+    stay_private,
 )
-from infralens.labs import Lab
+from infralens.examiner.sandbox import unavailable
+from infralens.labs import Lab, Todo
 from infralens.report import CheckResult, Environment, Note, Report, TodoResult, todo_result
 
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
 OnEvent = Callable[[dict[str, Any]], None]
 EXAMINER = ("-m", "infralens.examiner")
-PYTEST_SETTINGS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # the user's, for tests of their own
+EXAMINER_KEEPS = (
+    *KEPT_ENVIRONMENT,
+    *("HOME", "USER", "LOGNAME", "XDG_CACHE_HOME", "TZ"),
+    *("USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "COMSPEC", "PATHEXT"),
+    *("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONUTF8"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
+)
+EXAMINER_KEEPS_BEGINNING = ("LC_", "CUDA", "NVIDIA_", "INFRALENS_")
+"""Nothing else of the user's: PYTHONWARNINGS, TORCH_LOGS or PYTEST_ADDOPTS would void a grade."""
 
 
 class UnreadableError(Exception):
@@ -53,77 +64,135 @@ class Request:
     seed: int
     device: str
     isolation: str
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def wanted(self) -> list[Todo]:
+        return [todo for todo in self.lab.todos if todo.id in self.todos]
+
+    @property
+    def level(self) -> str:
+        """The isolation that this grade is to have: `auto` is decided here."""
+        if self.isolation != "auto":
+            return self.isolation
+        return "sandbox" if unavailable() is None else "process"
+
+
+class _Line:
+    """The two pipes to one examiner process, and what signs each line on them.
+
+    The token is known to the two ends alone: what somebody else writes into a pipe is no line of
+    ours. It is made, and handed over, when nobody can read the memory of either end any more.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.token = ""
+        self.open = threading.Event()
+        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def write(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # the silence that follows tells
+            self.process.stdin.write("\n" + json.dumps({**message, "token": self.token}) + "\n")
+            self.process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with contextlib.suppress(ValueError, OSError):
+            for line in self.process.stdout:
+                if not self.token and _says_private(line) and is_private(self.process.pid):
+                    self.token = secrets.token_hex(16)
+                    self.write({})
+                    self.open.set()
+                elif self.token and (event := _signed_event(line, self.token)) is not None:
+                    self.events.put(event)
+        self.events.put(None)
+        self.open.set()
 
 
 class Examiner:
-    """A running examiner process. `grade` may be called again and again on a serving one."""
+    """A running examiner process. `grade` may be called again and again on a serving one.
+
+    One that has died, or that owes an answer to an earlier request, is replaced by another.
+    """
 
     running: ClassVar[set[int]] = set()
 
     def __init__(self, *, serve: bool, program: Sequence[str] = EXAMINER) -> None:
+        self.serve, self.program = serve, program
+        self._start()
+
+    def _start(self) -> None:
+        stay_private()  # before there is a token: this memory holds it
         # Everything temporary lies in here, and goes even when the examiner is killed.
         self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
         adopt_orphans()  # should the examiner be killed, what it watched over comes to us
         self.earlier = children_of_ours()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self.process = subprocess.Popen(
-            [sys.executable, "-P", *program, *(["--serve"] if serve else [])],
+            [sys.executable, "-P", *self.program, *(["--serve"] if self.serve else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C comes to us first; we end it in good order
-            env={
-                **{name: os.environ[name] for name in os.environ if name not in PYTEST_SETTINGS},
-                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-                "OMP_NUM_THREADS": "1",
-                "TMPDIR": str(self.folder),
-            },
+            env=examiner_environment(self.folder),
         )
-        # Known to the two ends alone: what somebody else writes into a pipe is no line of ours.
-        self.token = secrets.token_hex(16)
-        self._write({"token": self.token})
         Examiner.running.add(self.process.pid)
-        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with contextlib.suppress(ValueError, OSError):
-            for line in self.process.stdout:
-                event = _signed_event(line, self.token)
-                if event is not None:
-                    self.events.put(event)
-        self.events.put(None)
+        self.ended = self.owing = False
+        self.line = _Line(self.process)
 
     def grade(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
         """The report of one submission. UnreadableError when there is no file to grade."""
         started = time.monotonic()
         deadline = started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
+        if self.ended or self.owing or self.process.poll() is not None:
+            self._end()
+            self._start()
         try:
-            self._send(request)
+            self.owing = True
+            self._send(request, deadline)
             while True:
-                event = self.events.get(timeout=max(deadline - time.monotonic(), 0.01))
+                event = self.line.events.get(timeout=max(deadline - time.monotonic(), 0.01))
                 if event is None:
-                    return _void(request, f"the examiner ended: {self._last_words()}", started)
+                    return self._gives_up(request, "the examiner ended", started)
+                if event.get("id") != request.id:
+                    continue  # of an earlier request, which was given up
+                if event["event"] in FINAL:
+                    self.owing = False
                 if event["event"] == "unreadable":
                     raise UnreadableError(event["message"])
                 if event["event"] == "unavailable":
                     raise UnavailableError(event["message"])
                 if event["event"] == "grader_error":
-                    return _void(request, event["message"], started)
+                    return self._gives_up(request, event["message"], started)
                 if event["event"] == "result":
                     return _report(request, event, started)
                 on_event(event)
         except queue.Empty:
-            return _void(request, "the examiner did not answer in time", started)
+            return self._gives_up(request, "the examiner did not answer in time", started)
+        except UnfitResultError as error:
+            return self._gives_up(request, f"the examiner's result does not fit: {error}", started)
         except OSError:
-            return _void(request, f"the examiner ended: {self._last_words()}", started)
+            return self._gives_up(request, "the examiner ended", started)
 
-    def _send(self, request: Request) -> None:
+    def _gives_up(self, request: Request, reason: str, started: float) -> Report:
+        """A void report. Nothing more is believed of this examiner: the next grade has another."""
+        if reason == "the examiner ended":
+            reason += f": {self._last_words()}"
+        report = _void(request, reason, started)
+        self._end()
+        return report
+
+    def _send(self, request: Request, deadline: float) -> None:
+        if not self.line.open.wait(max(deadline - time.monotonic(), 0.01)):
+            raise queue.Empty
         place = request.lab.place
         message = {
+            "id": request.id,
             "suite": str(request.lab.suite),
             "place": [
                 str(place.suites),
@@ -134,17 +203,11 @@ class Examiner:
             "todos": list(request.todos),
             "seed": request.seed,
             "device": request.device,
-            "isolation": request.isolation,
+            "isolation": request.level,
             "masked": list(request.lab.masked),
             "loaded": list(request.lab.loaded),
         }
-        self._write({**message, "token": self.token})
-
-    def _write(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # the silence that follows tells
-            self.process.stdin.write("\n" + json.dumps(message) + "\n")
-            self.process.stdin.flush()
+        self.line.write(message)
 
     def _last_words(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -155,6 +218,12 @@ class Examiner:
 
     def close(self) -> None:
         """End the process and, through it, every candidate."""
+        self._end()
+
+    def _end(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
         with contextlib.suppress(OSError):
             assert self.process.stdin is not None
             self.process.stdin.close()
@@ -175,10 +244,47 @@ class Examiner:
         remove(self.folder)
 
 
+FINAL = ("unreadable", "unavailable", "grader_error", "result")
+
+
+def examiner_environment(folder: Path) -> dict[str, str]:
+    """All that an examiner learns of our environment, with `folder` for what is temporary."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in EXAMINER_KEEPS or name.startswith(EXAMINER_KEEPS_BEGINNING)
+    }
+    return kept | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "OMP_NUM_THREADS": "1",
+        "TMPDIR": str(folder),
+    }
+
+
+def is_private(pid: int) -> bool:
+    """Whether other processes of the same user are kept out of this one's memory (Linux).
+
+    What may not be read belongs to root in /proc; for root itself no such wall exists.
+    """
+    if sys.platform != "linux":
+        return True
+    try:
+        return os.geteuid() == 0 or Path(f"/proc/{pid}/fd").stat().st_uid != os.geteuid()
+    except OSError:
+        return False
+
+
+def _says_private(line: str) -> bool:
+    try:
+        return bool(json.loads(line) == {"event": "private"})
+    except (ValueError, RecursionError):
+        return False
+
+
 def _signed_event(line: str, token: str) -> dict[str, Any] | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     signed = isinstance(event, dict) and event.get("token") == token
     return event if signed else None
@@ -228,31 +334,73 @@ def grade(
         return started.grade(request, on_event)
 
 
+class UnfitResultError(Exception):
+    """What the examiner sent is no result of what it was asked; the text says why."""
+
+
 def _report(request: Request, event: dict[str, Any], started: float) -> Report:
-    todos = tuple(todo_result(data) for data in event["todos"])
-    environment = event["environment"]
-    fault = event["grader_error"]
-    score = 0 if fault else sum(todo.score for todo in todos)
-    most = sum(todo.points for todo in todos)
+    """The report. What is known here already is not taken from the event."""
+    try:
+        fault = event["grader_error"]
+        todos = _fitting(request, [todo_result(data) for data in event["todos"]], whole=not fault)
+        environment = _environment(request, event["environment"])
+        notes = tuple(Note(**note) for note in event["notes"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnfitResultError(f"{type(error).__name__}: {error}") from None
     return Report(
         lab=request.lab.id,
         title=request.lab.title,
         submission=str(request.submission),
-        score=score,
-        max_score=most,
+        score=0 if fault else sum(todo.score for todo in todos),
+        max_score=sum(todo.points for todo in todos),
         passed=fault is None and all(todo.status == "passed" for todo in todos),
         seed=request.seed,
         seconds=round(time.monotonic() - started, 3),
         grader_error=fault,
-        environment=Environment(**{**environment, "dtype": tuple(environment["dtype"])}),
+        environment=environment,
         todos=todos,
-        notes=tuple(Note(**note) for note in event["notes"]),
+        notes=notes,
     )
+
+
+def _fitting(
+    request: Request, results: Sequence[TodoResult], *, whole: bool
+) -> tuple[TodoResult, ...]:
+    """The results, of todos that were asked for; of all of them when the run was `whole`."""
+    declared = {todo.id: todo for todo in request.wanted}
+    ids = [result.id for result in results]
+    if len(set(ids)) < len(ids) or not set(ids) <= set(declared):
+        raise UnfitResultError("it holds todos that were not asked for")
+    if whole and len(ids) < len(declared):
+        raise UnfitResultError("todos are missing in it")
+    fitted = []
+    for result in results:
+        todo = declared[result.id]
+        if result.points != todo.points or result.score not in (0, todo.points):
+            raise UnfitResultError(f"{todo.id} has other points")
+        if (result.score == todo.points) != (result.status == "passed"):
+            raise UnfitResultError(f"{todo.id} is paid and not passed, or passed and not paid")
+        if result.status == "passed" and not _all_passed(result):
+            raise UnfitResultError(f"{todo.id} is paid without its checks")
+        fitted.append(replace(result, title=todo.title, points=todo.points))
+    return tuple(fitted)
+
+
+def _all_passed(result: TodoResult) -> bool:
+    return bool(result.checks) and all(check.status == "passed" for check in result.checks)
+
+
+def _environment(request: Request, told: dict[str, Any]) -> Environment:
+    if told["isolation"] != request.level:
+        raise UnfitResultError(f"it was asked for with isolation {request.level}")
+    if request.device != "auto" and told["device"] != request.device:
+        raise UnfitResultError(f"it was asked for on {request.device}")
+    return Environment(**{**told, "dtype": request.lab.dtypes, "isolation": request.level})
 
 
 def _void(request: Request, reason: str, started: float) -> Report:
     """The report of a run in which the grader, not the submission, failed."""
-    wanted = [todo for todo in request.lab.todos if todo.id in request.todos]
+    wanted = request.wanted
     check = CheckResult("run", "The run", "not_run", "the grader failed")
     empty = Environment(request.device, request.lab.dtypes, "", "", "", "")
     report = Report(

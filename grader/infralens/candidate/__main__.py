@@ -18,6 +18,7 @@ from infralens.candidate import limits
 def main() -> None:
     """Get ready, become a candidate, and serve."""
     limits.die_with_the_examiner()
+    limits.stay_private()
     if "--template" in sys.argv:
         from infralens.candidate.template import serve_forks
 

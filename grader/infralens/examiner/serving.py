@@ -1,9 +1,11 @@
 """The examiner process: requests on stdin, events on stdout, each one line of JSON.
 
-The first line is {"token": ...}; every later line, in both directions, carries that token.
-A request: {"suite": ..., "place": [...], "submission": ..., "todos": [...], "seed": ...,
-"device": ..., "isolation": ..., "masked": [...], "loaded": [...]}. Events: "planned"; "check" for
-each check; and at the end one of "result", "unreadable", "unavailable" and "grader_error".
+Our first line is {"event": "private"}: from now on nobody can read our memory. The command's first
+is {"token": ...}; every later line, in both directions, carries that token, and an event the id of
+its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": ..., "todos": [...],
+"seed": ..., "device": ..., "isolation": ..., "masked": [...], "loaded": [...]}. Events: "planned";
+"check" for each check; and at the end one of "result", "unreadable", "unavailable" and
+"grader_error".
 """
 
 from __future__ import annotations
@@ -161,8 +163,10 @@ class Spares:
 def main() -> None:
     """Serve until stdin ends. Whatever happens, no process of a candidate is left."""
     requests, events = sys.stdin, _private_stdout()
+    stay_private()  # before there is a token to be read
+    events.write('\n{"event": "private"}\n')
+    events.flush()
     token = _token(requests)
-    emit = _emit(events, token)
     spares = Spares(more_will_follow="--serve" in sys.argv)
 
     def end(*_: object) -> None:
@@ -175,11 +179,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     adopt_orphans()
-    stay_private()
     end_with_the_parent()
     ready = False
     try:
         for request in _signed(requests, token):
+            emit = _emit(events, token, request["id"])
             try:
                 setting = setting_of(request)
                 spares.prepare(setting)
@@ -221,10 +225,10 @@ def _signed(requests: IO[str], token: str) -> Iterator[dict[str, Any]]:
             yield request
 
 
-def _emit(events: IO[str], token: str) -> Callable[[dict[str, Any]], None]:
+def _emit(events: IO[str], token: str, request: str) -> Callable[[dict[str, Any]], None]:
     def emit(event: dict[str, Any]) -> None:
         # A line of its own, whatever somebody has left in the pipe before it.
-        events.write("\n" + json.dumps({**event, "token": token}) + "\n")
+        events.write("\n" + json.dumps({**event, "id": request, "token": token}) + "\n")
         events.flush()
 
     return emit

@@ -1,0 +1,185 @@
+"""The line to the examiner: a verdict belongs to its request, and must fit it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infralens import grading
+from infralens.grading import Request, UnfitResultError, _report, examiner, is_private
+from infralens.labs import find_lab, find_labs
+from infralens.report import CheckResult, Environment, TodoResult
+
+LAB = find_lab("lab-03", find_labs())
+PR_GET_DUMPABLE = 3
+LATE = """
+import json, os, sys, time
+from infralens.examiner.processes import stay_private
+
+stay_private()
+print(json.dumps({{"event": "private"}}), flush=True)
+lines = (json.loads(line) for line in sys.stdin if line.strip())
+token = next(lines)["token"]
+for request in lines:
+    late = request["submission"].endswith("late.py")
+    {before}
+    told = "late" if late else "in time"
+    event = {{"event": "unreadable", "message": told, "id": request["id"], "token": token}}
+    print("\\n" + json.dumps(event), flush=True)
+"""
+
+
+def requested(name: str, **more: Any) -> Request:
+    todos = tuple(todo.id for todo in LAB.todos)
+    return Request(LAB, Path(name), todos, seed=1, device="cpu", isolation="process", **more)
+
+
+def answering(before: str) -> tuple[str, str]:
+    """An examiner that answers each request with "late" or "in time", after doing `before`."""
+    return ("-c", LATE.format(before=before))
+
+
+def test_a_late_answer_is_not_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was given up is replaced: its word would shift every later grade by one."""
+    monkeypatch.setattr(grading, "START_SECONDS", 1.0 - grading.GRACE_SECONDS)
+    lab = replace(LAB, limits=replace(LAB.limits, lab_seconds=0))
+    with examiner(serve=True, program=answering("time.sleep(60 if late else 0)")) as one:
+        given_up = one.grade(replace(requested("late.py"), lab=lab))
+        assert given_up.grader_error == "the examiner did not answer in time"
+        monkeypatch.setattr(grading, "START_SECONDS", 60.0)
+        with pytest.raises(grading.UnreadableError, match="in time"):
+            one.grade(requested("next.py"))
+
+
+def test_an_answer_to_another_request_is_passed_over() -> None:
+    stray = (
+        'print(json.dumps({"event": "unreadable", "message": "another\'s", "id": "0", '
+        '"token": token}), flush=True)'
+    )
+    with (
+        examiner(serve=True, program=answering(stray)) as one,
+        pytest.raises(grading.UnreadableError, match="in time"),
+    ):
+        one.grade(requested("next.py"))
+
+
+def test_a_grade_that_was_interrupted_leaves_no_answer_behind() -> None:
+    def interrupt(event: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    planned = (
+        'print(json.dumps({"event": "planned", "id": request["id"], "token": token}), flush=True)'
+    )
+    with examiner(serve=True, program=answering(planned)) as one:
+        first = one.process.pid
+        with pytest.raises(KeyboardInterrupt):
+            one.grade(requested("late.py"), interrupt)
+        with pytest.raises(grading.UnreadableError, match="in time"):
+            one.grade(requested("next.py"))
+        assert one.process.pid != first
+
+
+def test_an_examiner_that_died_is_replaced_before_the_next_grade() -> None:
+    with examiner(serve=True, program=answering("os._exit(3) if late else None")) as one:
+        assert "the examiner ended" in str(one.grade(requested("late.py")).grader_error)
+        with pytest.raises(grading.UnreadableError, match="in time"):
+            one.grade(requested("next.py"))
+        one.process.kill()
+        one.process.wait()
+        with pytest.raises(grading.UnreadableError, match="in time"):
+            one.grade(requested("next.py"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_no_token_exists_before_both_ends_are_private() -> None:
+    """Not even for an examiner that only says so."""
+    with examiner(serve=True, program=answering("pass")) as one:
+        assert one.line.open.wait(30)
+        assert one.line.token
+        assert is_private(one.process.pid)
+        assert Path(f"/proc/{one.process.pid}/fd").stat().st_uid == 0
+        assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
+
+
+# What fits
+
+
+CHECK = CheckResult("test_one", "One.", "passed")
+
+
+def result(**more: Any) -> dict[str, Any]:
+    """The event of full marks."""
+    todos = [
+        asdict(TodoResult(todo.id, todo.title, todo.points, todo.points, "passed", (CHECK,)))
+        for todo in LAB.todos
+    ]
+    environment = asdict(Environment("cpu", ("float32",), "3", "2", "0", "process"))
+    told = {"grader_error": None, "todos": todos, "notes": [], "environment": environment}
+    return told | more
+
+
+def test_what_fits_is_the_report() -> None:
+    report = _report(requested("a.py"), result(), 0.0)
+    assert report.passed
+    assert report.score == LAB.max_score
+
+
+def without_checks(event: dict[str, Any]) -> None:
+    event["todos"][0]["checks"] = []
+
+
+UNFIT: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a todo is missing": lambda event: event["todos"].pop(),
+    "a todo twice": lambda event: event["todos"].append(event["todos"][0]),
+    "an unknown todo": lambda event: event["todos"][0].update(id="3.9"),
+    "other points": lambda event: event["todos"][0].update(points=5, score=5),
+    "half the points": lambda event: event["todos"][0].update(score=1),
+    "paid, not passed": lambda event: event["todos"][0].update(status="failed"),
+    "passed, not paid": lambda event: event["todos"][0].update(score=0),
+    "paid without a check": without_checks,
+    "another isolation": lambda event: event["environment"].update(isolation="sandbox"),
+    "another device": lambda event: event["environment"].update(device="cuda"),
+    "no todos": lambda event: event.pop("todos"),
+    "todos that are none": lambda event: event.update(todos=[1]),
+    "an environment that is none": lambda event: event.update(environment="x"),
+}
+
+
+@pytest.mark.parametrize("change", UNFIT.values(), ids=UNFIT)
+def test_what_does_not_fit_is_refused(change: Callable[[dict[str, Any]], object]) -> None:
+    event = result()
+    change(event)
+    with pytest.raises(UnfitResultError):
+        _report(requested("a.py"), event, 0.0)
+
+
+def test_isolation_and_titles_are_filled_in_here() -> None:
+    event = result()
+    event["todos"][0]["title"] = "another"
+    report = _report(requested("a.py"), event, 0.0)
+    assert report.todos[0].title == LAB.todos[0].title
+    assert report.environment.isolation == "process"
+
+
+# What an examiner learns of our environment
+
+
+@pytest.mark.parametrize(
+    "name", ["PYTHONWARNINGS", "TORCH_LOGS", "PYTEST_ADDOPTS", "PYTHONSTARTUP", "LD_PRELOAD"]
+)
+def test_what_would_void_a_grade_is_not_handed_on(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(name, "error")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    given = grading.examiner_environment(tmp_path)
+    assert name not in given
+    assert given["CUDA_VISIBLE_DEVICES"] == ""
+    assert given["PATH"] == os.environ["PATH"]
