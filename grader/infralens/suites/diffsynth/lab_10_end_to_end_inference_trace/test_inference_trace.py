@@ -66,6 +66,11 @@ RANKS = ((), (5,), (1, 7), (2, 0, 3), (2, 4, 6, 10), (1, 4, 3, 5, 2))
 BOUNDARY = ("name", "stage", "shape", "device", "dtype", "bytes", "finite", "start", "seconds")
 
 
+def keys_of(answer: Any) -> Any:
+    """The sorted keys of a dict; what is none is shown as it is."""
+    return sorted(answer) if isinstance(answer, dict) else answer
+
+
 def assert_boundary(
     candidate: Any, draw: Draw, tensor: Tensor, finite: bool, lent: Any = None
 ) -> None:
@@ -84,7 +89,7 @@ def assert_boundary(
         "start": start,
         "seconds": seconds,
     }
-    assert_equals(sorted(answer), value=sorted(BOUNDARY), what="the fields of a boundary")
+    assert_equals(keys_of(answer), value=sorted(BOUNDARY), what="the fields of a boundary")
     for field_ in BOUNDARY:
         assert_equals(answer[field_], value=wanted[field_], what=f"{field_} of a boundary")
 
@@ -233,6 +238,33 @@ def states(generators: Any) -> Tensor:
     return torch.stack([generator.get_state() for generator in listed])
 
 
+TOLD = {"shape": "list of int", "bytes": "int", "finite": "bool"} | {
+    **dict.fromkeys(("name", "stage", "device", "dtype"), "str"),
+    **dict.fromkeys(("start", "seconds", "mean_abs"), "float"),
+}
+
+
+def type_of(value: Any) -> str:
+    """What kind of value a field holds; a tuple will do for a list."""
+    if isinstance(value, list | tuple):
+        return "list of " + " or ".join(sorted({type(one).__name__ for one in value} or {"int"}))
+    return type(value).__name__
+
+
+def assert_events(events: Any) -> None:
+    """A list of dicts whose fields are all there and hold what they must: now they can be read."""
+    listed = [keys_of(event) for event in events] if isinstance(events, list | tuple) else events
+    fields = sorted(TOLD)
+    odd = [one for one in listed if one != fields] if isinstance(listed, list) else listed
+    assert_equals(odd, value=[], what="events with other fields than " + ", ".join(fields))
+    for index, event in enumerate(events):
+        told = {key: type_of(event[key]) for key in fields}
+        mean = event["mean_abs"]  # one number may stand in a tensor
+        if isinstance(mean, Tensor) and mean.numel() == 1 and mean.is_floating_point():
+            told["mean_abs"] = "float"
+        assert_equals(told, value=TOLD, what=f"the types of the fields of event {index}")
+
+
 def lines(events: Sequence[Event]) -> list[str]:
     """What each event says of its tensor, in a line."""
     return [
@@ -247,15 +279,26 @@ def names(events: Sequence[Event]) -> list[str]:
 
 
 def assert_same_boundaries(events: Any, seen: Callable[[], watching.Seen]) -> None:
-    """The events are those that the instruments saw, numbers apart."""
-    fields = ", ".join(sorted((*BOUNDARY, "mean_abs")))
-    assert_equals(
-        [", ".join(sorted(event)) for event in events[:1]],
-        value=[fields],
-        what="the fields of an event",
-    )
+    """The events are those that the instruments saw, numbers apart, one after the other."""
+    assert_events(events)
     assert_equals(names(events), library=lambda: names(seen().events), what="who, at which stage")
     assert_equals(lines(events), library=lambda: lines(seen().events), what="the boundaries")
+    assert_equals(in_order(events), value="in order", what="the times of the events")
+
+
+def in_order(events: Sequence[Event]) -> str:
+    """What is odd about the times of any run, or that nothing is."""
+    before = 0.0
+    for index, event in enumerate(events):
+        start, seconds = event["start"], event["seconds"]
+        if not (math.isfinite(start) and math.isfinite(seconds)):
+            return f"start or seconds of event {index} is not finite"
+        if seconds < 0:
+            return f"event {index} took less than no time"
+        if start < before - ROUNDED:
+            return f"event {index} starts before the one before it is over"
+        before = start + seconds
+    return "in order"
 
 
 def assert_same_numbers(events: Any, seen: Callable[[], watching.Seen]) -> None:
@@ -297,6 +340,9 @@ def test_a_nan_in_a_run_is_written_down(candidate: Any, draw: Draw, device: str)
     answer = case.traced(candidate, case.made(given(candidate, BESIDE)))
     _, events = unpack(answer, "image", "events")
     assert_same_boundaries(events, functools.cache(case.watched))
+    means = [float(event["mean_abs"]) for event in events]
+    wrong = [at for at, mean in enumerate(means) if events[at]["finite"] != math.isfinite(mean)]
+    assert_equals(wrong, value=[], what="events whose mean_abs and finite do not fit")
 
 
 @todo("10.2", guards="the numbers in float32; the next check looks at bfloat16")
@@ -311,6 +357,7 @@ def test_the_numbers_are_those_of_the_first_tensors(
     answer = case.traced(candidate, case.made(given(candidate, BESIDE)))
     _, events = unpack(answer, "image", "events")
     seen = functools.cache(case.watched)
+    assert_events(events)
     assert_equals(names(events), library=lambda: names(seen().events), what="who, at which stage")
     assert_same_numbers(events, seen)
 
@@ -321,7 +368,8 @@ def test_half_precision_is_added_up_in_float32(candidate: Any, draw: Draw, devic
     case = draw_case(draw, device, DDIM, prepared=("stand_in", seed_of(draw)))
     answer = case.traced(candidate, case.made(given(candidate, BESIDE)))
     _, events = unpack(answer, "image", "events")
-    means = [event["mean_abs"] for event in events if event["dtype"] == "bfloat16"]
+    assert_events(events)
+    means = [float(event["mean_abs"]) for event in events if event["dtype"] == "bfloat16"]
     seen = functools.cache(case.watched)
     assert_equals(len(means), library=lambda: len(places(seen().events, "denoise")), what="calls")
     assert_agrees(
@@ -379,15 +427,11 @@ def test_components_are_known_by_their_types(candidate: Any, draw: Draw, device:
 
 def clocked(events: Sequence[Event], wall: float) -> str:
     """What is odd about the times of a run of `Renamed`, or that nothing is."""
+    if (order := in_order(events)) != "in order":
+        return order
     before = 0.0
     for index, event in enumerate(events):
         start, seconds = event["start"], event["seconds"]
-        if not isinstance(start, float) or not isinstance(seconds, float):
-            return f"start or seconds of event {index} is no float"
-        if seconds < 0:
-            return f"event {index} took less than no time"
-        if start < before - ROUNDED:
-            return f"event {index} starts before the one before it is over"
         if event["stage"] != "output" and seconds < WORK - ROUNDED:
             return f"event {index}, {event['stage']}, is shorter than the component worked"
         if event["stage"] == "output" and start > before + REST / 2:
@@ -413,6 +457,7 @@ def test_the_times_are_those_of_the_components(candidate: Any, draw: Draw, devic
         answer = case.traced(candidate, pipe)
         wall = time.perf_counter() - began
         _, events = unpack(answer, "image", "events")
+        assert_events(events)
         times = clocked(events, wall)
         if times == "in order":
             break
@@ -447,6 +492,11 @@ def known_here(names: str) -> str:
 def assert_nothing_left(case: Case, pipe: Any, beside: Any) -> None:
     """Component by component, what is there is what is there after a run of the library."""
     mine, library = left(case, pipe, beside), functools.cache(lambda: left_by_the_library(case))
+    # Which lines there are is for the library's run to say: the other side may leave some out.
+    kinds = {key: type_of(mine[key]) for key in mine} if isinstance(mine, dict) else mine
+    assert_equals(
+        kinds, library=lambda: dict.fromkeys(library(), "str"), what="what there is to look at"
+    )
     for name in mine:
 
         def wanted(name: str = name) -> Any:
@@ -1080,7 +1130,10 @@ def test_two_real_runs_part_where_they_were_changed(
 def drawn_bars(candidate: Any, events: list[Event]) -> tuple[Any, list[Event], list[Event]]:
     """The learner's answer, its bars, and its counters."""
     answer = candidate.chrome_trace(events)
-    entries = answer["traceEvents"]
+    entries = entry_of(answer, "traceEvents")
+    listed = entries if isinstance(entries, list | tuple) else [entries]
+    strange = [type_of(entry) for entry in listed if not isinstance(entry_of(entry, "ph"), str)]
+    assert_equals(strange, value=[], what='entries of "traceEvents" that have no "ph"')
     bars = [entry for entry in entries if entry["ph"] == "X"]
     return answer, bars, [entry for entry in entries if entry["ph"] == "C"]
 
@@ -1112,8 +1165,8 @@ def test_each_event_is_a_bar(candidate: Any, draw: Draw) -> None:
     events = draw_run(draw)
     _, bars, _ = drawn_bars(candidate, events)
     assert_equals(
-        [f"{bar['name']}, cat {bar['cat']}" for bar in bars],
-        value=[f"{event['name']}, cat {event['stage']}" for event in events],
+        [{"name": bar["name"], "cat": bar["cat"]} for bar in bars],
+        value=[{"name": event["name"], "cat": event["stage"]} for event in events],
         what="the bars",
     )
     assert_equals(
@@ -1123,7 +1176,7 @@ def test_each_event_is_a_bar(candidate: Any, draw: Draw) -> None:
     )
     for index, (bar, event) in enumerate(zip(bars, events, strict=True)):
         args = {key: event[key] for key in (*BOUNDARY[2:7], "mean_abs")}
-        assert_equals(sorted(bar["args"]), value=sorted(args), what="the names of the args")
+        assert_equals(keys_of(bar["args"]), value=sorted(args), what="the names of the args")
         if not math.isfinite(event["mean_abs"]):
             args["mean_abs"] = None
         assert_equals(bar["args"], value=args, what=f"args of bar {index}")
@@ -1228,6 +1281,23 @@ def draw_work(draw: Draw) -> list[Event]:
 
 
 PART = Latents((1, 4, 8, 8), "float32")
+ACCOUNT = ["largest_boundary", "latency_owner", "stages"]
+
+
+def stages_of(answer: Any) -> Any:
+    """The stages of an account that has the keys it must have, and no others."""
+    assert_equals(keys_of(answer), value=ACCOUNT, what="the keys of the account")
+    return answer["stages"]
+
+
+def entry_of(answer: Any, key: str) -> Any:
+    """What a dict holds there, and nothing if it holds nothing or is none."""
+    return answer.get(key) if isinstance(answer, dict) else None
+
+
+def is_number(value: Any) -> bool:
+    """A Python number; what merely reads as one, such as " 0.5 ", is none."""
+    return type(value) in (int, float)
 
 
 @todo("10.5")
@@ -1235,15 +1305,15 @@ def test_calls_and_bytes_of_each_stage(candidate: Any, draw: Draw) -> None:
     """How many calls, how many bytes in all, and the most bytes of one, for stages that occur."""
     for _ in range(3):
         events = draw_work(draw)
-        stages = candidate.account(events)["stages"]
+        stages = stages_of(candidate.account(events))
         wanted = {
             stage: [e["bytes"] for e in events if e["stage"] == stage]
             for stage in {e["stage"] for e in events}
         }
-        assert_equals(sorted(stages), value=sorted(wanted), what="the stages")
+        assert_equals(keys_of(stages), value=sorted(wanted), what="the stages")
         for stage, sizes in wanted.items():
             keys = sorted(("calls", "bytes", "largest", "seconds"))
-            assert_equals(sorted(stages[stage]), value=keys, what=f"the keys of {stage}")
+            assert_equals(keys_of(stages[stage]), value=keys, what=f"the keys of {stage}")
             told = {key: stages[stage][key] for key in ("calls", "bytes", "largest")}
             right = {"calls": len(sizes), "bytes": sum(sizes), "largest": max(sizes)}
             assert_equals(told, value=right, what=f"calls and bytes of {stage}")
@@ -1253,8 +1323,12 @@ def test_calls_and_bytes_of_each_stage(candidate: Any, draw: Draw) -> None:
 def test_seconds_of_each_stage(candidate: Any, draw: Draw) -> None:
     """The seconds of a stage are the sum over its calls."""
     events = draw_work(draw)
-    stages = candidate.account(events)["stages"]
+    stages = stages_of(candidate.account(events))
     order = sorted({event["stage"] for event in events})
+    assert_equals(keys_of(stages), value=order, what="the stages")
+    for stage in order:
+        told = {"a number": is_number(entry_of(stages[stage], "seconds"))}
+        assert_equals(told, value={"a number": True}, what=f"the seconds of {stage}")
     assert_property(
         torch.tensor([float(stages[stage]["seconds"]) for stage in order]),
         equals=lambda: torch.tensor(
@@ -1345,8 +1419,9 @@ def test_the_account_of_a_real_run(candidate: Any, draw: Draw, device: str) -> N
         told = wanted.setdefault(event["stage"], {"calls": 0, "bytes": 0})
         told["calls"] += 1
         told["bytes"] += event["bytes"]
+    stages = stages_of(answer)
+    assert_equals(keys_of(stages), value=sorted(wanted), what="the stages of a real run")
     mine = {
-        stage: {key: answer["stages"][stage][key] for key in ("calls", "bytes")}
-        for stage in answer["stages"]
+        stage: {key: entry_of(stages[stage], key) for key in ("calls", "bytes")} for stage in stages
     }
     assert_equals(mine, value=wanted, what="calls and bytes of a real run")
