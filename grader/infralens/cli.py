@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
 
+    from infralens.grading import Examiner
     from infralens.report import Report
     from infralens.workspace import Workspace
 
@@ -44,7 +45,7 @@ class UsageError(click.ClickException):
     exit_code = WRONG_USAGE
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"infralens: {self.message}", err=True)
+        click.echo(f"infralens: {_harmless(self.message)}", err=True)
 
 
 class BrokenKitError(click.ClickException):
@@ -53,7 +54,14 @@ class BrokenKitError(click.ClickException):
     exit_code = GRADER_FAILED
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"infralens: {self.message}", err=True)
+        click.echo(f"infralens: {_harmless(self.message)}", err=True)
+
+
+def _harmless(text: str) -> str:
+    """A sentence that may name a path or a word of somebody else's."""
+    from infralens.show.harmless import harmless
+
+    return harmless(text)
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -144,14 +152,40 @@ def _complete_todos(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [todo for todo in ids if todo.startswith(incomplete)]
 
 
+def program() -> str:
+    """How this command was called, for the commands that it prints: they can be pasted."""
+    import shlex
+
+    folders = click.get_current_context().obj or []
+    shown = [str(path) for path in folders]
+    return " ".join(["infralens", *(f"--labs {shlex.quote(path)}" for path in shown)])
+
+
+def _once(ctx: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+    if len(values) > 1:
+        raise UsageError(f"--{param.name} was given {len(values)} times; give it once.")
+    return values[0] if values else None
+
+
+def file_option(help_: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    kind: Any = click.Path(path_type=Path)
+    return click.option("--file", type=kind, multiple=True, callback=_once, help=help_)
+
+
 lab_argument = click.argument("lab", shell_complete=_complete_labs)
 todo_argument = click.argument("todo", shell_complete=_complete_todos)
+
+
+LEAST_COLUMNS, DEFAULT_COLUMNS = 10, 80
 
 
 def _console(**options: Any) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, emoji=False, markup=False, **options)
+    console = Console(highlight=False, emoji=False, markup=False, **options)
+    if console.width < LEAST_COLUMNS:  # COLUMNS=0, as some terminals say before they are drawn
+        console.width = DEFAULT_COLUMNS
+    return console
 
 
 @main.command()
@@ -170,6 +204,7 @@ def init(folder: Path) -> None:
     click.echo(f"Next: {first}`infralens list` shows the labs.")
 
 
+FILE_COLUMNS = 84
 PIPED_COLUMNS = 200  # for a program that reads a table: a line is a lab
 
 
@@ -185,29 +220,34 @@ def list_labs() -> None:
     progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
     if damage:
         click.echo(damage, err=True)
+    console = _console()
+    if not console.is_terminal:
+        console.width = PIPED_COLUMNS
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    names = [lab.short for lab in all_labs()]
-    table.add_column(no_wrap=True, min_width=max(map(len, names), default=0))
-    for _ in ("title", "points", "file"):
-        table.add_column(overflow="fold")
+    labs = all_labs()
+    table.add_column(no_wrap=True, min_width=max((len(lab.short) for lab in labs), default=0))
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True, justify="right")
+    roomy = console.width >= FILE_COLUMNS  # where it is narrow, titles need the room of the files
+    if roomy:
+        table.add_column(no_wrap=True)
     upcoming = None
-    for lab in all_labs():
+    for lab in labs:
         score = progress.score(lab)
         done = score == lab.max_score
         upcoming = upcoming or (None if done else lab)
         style = "green" if done else ""
-        table.add_row(
+        quizzed = progress.quizzes.get(lab.id)
+        row: list[str | Text] = [
             Text(lab.short, "bold"),
-            lab.title,
+            f"{lab.title} (quiz {quizzed[0]}/{quizzed[1]})" if quizzed else lab.title,
             Text(f"{score}/{lab.max_score}", style),
             lab.file,
-        )
-    console = _console()
-    if not console.is_terminal:
-        console.width = PIPED_COLUMNS
+        ]
+        table.add_row(*row[: 4 if roomy else 3])
     console.print(table)
     if upcoming is not None:
-        click.echo(f"\nNext: infralens read {upcoming.short}")
+        click.echo(f"\nNext: {program()} read {upcoming.short}")
 
 
 @main.command()
@@ -223,33 +263,38 @@ def read(what: str) -> None:
     console = _console()
     with _paged(console):
         in_handbook = what.startswith("handbook/")
-        page = what if in_handbook else f"handbook/{what}.md"
+        name, mark, part = what.removeprefix("handbook/").partition("#")
+        page = f"handbook/{name.removesuffix('.md')}.md{mark}{part}"
         text = handbook_text(own_place().exercises, page)
         if text is not None:
-            show_text(text, console)
+            page_path = own_place().exercises / page.partition("#")[0]
+            show_text(text, console, page_path, program())
             return
         if in_handbook:
-            raise UsageError(f"The handbook has no {what.removeprefix('handbook/')}.")
+            raise UsageError(f"The handbook has no {what.removeprefix('handbook/')[:60]}.")
         chosen = lab_named(what)
         if not chosen.page.is_file():
             raise UsageError(f"{chosen.short} has no page yet.")
-        show_page(chosen, console)
+        show_page(chosen, console, program())
 
 
 @contextmanager
 def _paged(console: Console) -> Iterator[None]:
     """A pager where a person is reading; plain output elsewhere."""
+    from infralens.show.paging import letting_styles_through
+
     if not console.is_terminal:
         yield
         return
-    with console.pager(styles=True, links=True):
+    with letting_styles_through() as styled, console.pager(styles=styled, links=styled):
         yield
 
 
 @main.command()
-@lab_argument
+@click.argument("lab", required=False, shell_complete=_complete_labs)
+@click.option("--all", "every", is_flag=True, help="Grade every lab that you have begun.")
 @click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
-@click.option("--file", type=click.Path(path_type=Path), help="Grade this file.")
+@file_option("Grade this file.")
 @click.option("--ref", help="Grade the file as it stands at this git revision.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
 @click.option("--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto")
@@ -261,7 +306,8 @@ def _paged(console: Console) -> Iterator[None]:
 @click.pass_context
 def grade(
     ctx: click.Context,
-    lab: str,
+    lab: str | None,
+    every: bool,
     todos: tuple[str, ...],
     file: Path | None,
     ref: str | None,
@@ -271,15 +317,23 @@ def grade(
     form: str,
     output: Path | None,
 ) -> None:
-    """Grade a lab and explain the first mistake.
+    """Grade LAB, or the next one, and explain the first mistake.
 
     Exit code: 0 full marks, 1 points missing, 2 wrong usage, 3 the grader failed.
     """
     from infralens import workspace
 
-    chosen = lab_named(lab)
-    ids = _todo_ids(chosen, todos)
     here = workspace.find_workspace(Path.cwd())
+    if output is not None:
+        _require_writable(output)
+    if every:
+        if lab or todos or file or ref or output or form != "text":
+            raise UsageError("--all grades every lab that you have begun: it takes no other name.")
+        ctx.exit(_grade_all(_workspace_or_usage(here, workspace), seed, device, isolation))
+    if lab is None and file is not None:
+        raise UsageError("Name the lab that --file belongs to.")
+    chosen = lab_named(lab) if lab else _next_lab(_workspace_or_usage(here, workspace))
+    ids = _todo_ids(chosen, todos)
     with _submission(chosen, here, file, ref) as path:
         watched = form == "text" and output is None
         report = _graded(chosen, path, ids, seed, device, isolation, watched=watched)
@@ -290,9 +344,66 @@ def grade(
         if complaint:
             click.echo(complaint, err=True)
     _deliver(report, chosen, form, output)
+    ctx.exit(_exit_code(report))
+
+
+def _grade_all(here: Workspace, seed: int | None, device: str, isolation: str) -> int:
+    """Grade every file that is no stub any more, in one examiner. The worst exit code."""
+    from infralens import workspace
+    from infralens.grading import examiner
+    from infralens.show.terminal import show_report
+
+    begun = [lab for lab in all_labs() if _is_begun(here.file(lab), lab)]
+    if not begun:
+        raise UsageError(f"No file in {here.root} has been changed yet; there is nothing to grade.")
+    worst = PASSED
+    console = _console()
+    with examiner(serve=True) as warm:
+        for lab in begun:
+            path = here.file(lab)
+            report = _graded(lab, path, (), seed, device, isolation, watched=True, using=warm)
+            complaint = workspace.record(here, report)
+            show_report(report, console, lab.short, program())
+            if complaint:
+                click.echo(complaint, err=True)
+            worst = max(worst, _exit_code(report))
+    return worst
+
+
+def _is_begun(path: Path, lab: Lab) -> bool:
+    try:
+        return path.read_bytes() != lab.stub.read_bytes()
+    except OSError:
+        return False
+
+
+def _exit_code(report: Report) -> int:
     if report.grader_error is not None:
-        ctx.exit(GRADER_FAILED)
-    ctx.exit(PASSED if report.passed else POINTS_MISSING)
+        return GRADER_FAILED
+    return PASSED if report.passed else POINTS_MISSING
+
+
+def _require_writable(output: Path) -> None:
+    """UsageError for a file that could not be written, before anything is started for it."""
+    import os
+
+    if not output.name:
+        raise UsageError("--output needs the name of a file.")
+    nearest = next((folder for folder in output.absolute().parents if folder.exists()), Path("/"))
+    if not nearest.is_dir():
+        raise UsageError(f"{output} cannot be written: {nearest} is no folder.")
+    if not os.access(nearest, os.W_OK) or (output.exists() and not os.access(output, os.W_OK)):
+        raise UsageError(f"{output} cannot be written: Permission denied.")
+
+
+def _require_readable(path: Path) -> None:
+    """UsageError where there is no file to grade. The examiner reads it once more, itself."""
+    from infralens.examiner.submission import UnreadableError, read_submission
+
+    try:
+        read_submission(path)
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
 
 
 def _todo_ids(lab: Lab, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -345,11 +456,13 @@ def _graded(
     isolation: str,
     *,
     watched: bool,
+    using: Examiner | None = None,
 ) -> Report:
     from infralens.doctor import complaints
     from infralens.grading import UnavailableError, UnreadableError
     from infralens.grading import grade as grade_submission
 
+    _require_readable(path)
     missing = missing_module(lab)
     if missing is not None:
         raise BrokenKitError(f"{lab.short} loads {missing}, which is not installed here.")
@@ -368,6 +481,7 @@ def _graded(
                 device=device,
                 isolation=isolation,
                 on_event=on_event,
+                using=using,
             )
         except (UnreadableError, UnavailableError) as error:
             raise UsageError(str(error)) from None
@@ -402,13 +516,13 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
     from infralens.workspace import write_whole
 
     if form == "text" and output is None:
-        show_report(report, _console(), lab.short)
+        show_report(report, _console(), lab.short, program())
         if report.passed and report.max_score == lab.max_score:
-            click.echo(f"\n  next  infralens quiz {lab.short}")
+            click.echo(f"\n  next  {program()} quiz {lab.short}")
         return
     if form == "text":
         console = _console(record=True, width=100, file=io.StringIO())
-        show_report(report, console, lab.short)
+        show_report(report, console, lab.short, program())
         text = console.export_text()
     else:
         text = {"json": Report.to_json, "junit": to_junit, "html": to_html}[form](report)
@@ -424,7 +538,7 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
 @main.command()
 @todo_argument
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the failing grade.")
-@click.option("--file", type=click.Path(path_type=Path), help="Debug this file.")
+@file_option("Debug this file.")
 @click.pass_context
 def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) -> None:
     """Make the failing call of TODO again, and stop in pdb.
@@ -601,7 +715,7 @@ def generate(
 @main.command("try")
 @picture_options
 @out_option("mine.png")
-@click.option("--file", type=click.Path(path_type=Path), help="Draw with this file.")
+@file_option("Draw with this file.")
 @click.pass_context
 def try_(
     ctx: click.Context,
@@ -647,7 +761,7 @@ def try_(
     click.echo(
         f"{tried.wrong_pixels} of {tried.mine.width * tried.mine.height} pixels are not as "
         f"StableDiffusionPipeline draws them: compare {beside}. "
-        "`infralens grade lab-06 --todo 6.5` looks for the reason."
+        f"`{program()} grade lab-06 --todo 6.5` looks for the reason."
     )
     ctx.exit(POINTS_MISSING)
 
@@ -765,7 +879,10 @@ def reset(lab: str) -> None:
         raise UsageError(
             f"{path} is the stub itself. Work in a workspace of your own: `infralens init DIR`."
         )
-    stub = chosen.stub.read_text(encoding="utf-8")
+    try:
+        stub = chosen.stub.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BrokenKitError(f"{chosen.short} has no stub to put back: {chosen.stub}.") from None
     try:
         if path.is_file() and path.read_bytes() != stub.encode():
             backup = workspace.backup_of(path)
@@ -774,6 +891,11 @@ def reset(lab: str) -> None:
         workspace.write_whole(path, stub)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        with workspace.updating(here) as holder:
+            holder[0] = holder[0].begun_again(chosen)
+    except OSError as error:
+        click.echo(f"Your points of {chosen.short} stay: {error.strerror or error}.", err=True)
     click.echo(f"{path} is the stub again.")
 
 
@@ -889,6 +1011,8 @@ def check(
 )
 def new(track: str, lab: str, title: str, into: Path | None) -> None:
     """For authors: write the files of a new LAB, with this TITLE."""
+    import shlex
+
     from infralens.authoring.beginning import BadNameError, begin_lab
 
     try:
@@ -899,9 +1023,9 @@ def new(track: str, lab: str, title: str, into: Path | None) -> None:
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     for path in written:
         click.echo(f"written: {path}")
-    where = f"--labs {into} " if into else ""
+    where = f" --labs {shlex.quote(str(into))}" if into else ""
     click.echo(
-        f"Next: fill them in; `infralens {where}check --lab {track}/{lab}` says what is left."
+        f"Next: fill them in; `infralens{where} check --lab {track}/{lab}` says what is left."
     )
 
 

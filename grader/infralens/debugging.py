@@ -67,6 +67,10 @@ class _Debugger(pdb.Pdb):
 
     do_q = do_exit = do_quit
 
+    def do_EOF(self, arg: str) -> bool | None:  # noqa: N802  # pdb's own name for Ctrl-D
+        print()
+        return self.do_quit(arg)
+
 
 class _OneCase:
     """A pytest plugin that runs the case of this name, once a round, and nothing else."""

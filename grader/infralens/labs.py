@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ DEFAULT_TRACK = "diffusers"
 PACKAGE = Path(__file__).resolve().parent
 SCHEMA = PACKAGE / "lab.schema.json"
 MOST_BYTES = 256 << 10
+MOST_TOLD = 60
 
 
 class UnknownLabError(LookupError):
@@ -118,12 +120,12 @@ class Lab:
 
     def todo(self, todo_id: str) -> Todo:
         """The todo `3.2` (or `diffsynth/4.1`) of this lab."""
-        wanted = todo_id.rsplit("/", 1)[-1]
+        track, _, wanted = todo_id.strip().rpartition("/")
         for todo in self.todos:
-            if todo.id == wanted:
+            if todo.id == wanted and track in ("", self.track):
                 return todo
         has = ", ".join(todo.id for todo in self.todos)
-        raise UnknownLabError(f"{self.short} has no todo {todo_id}; it has {has}.")
+        raise UnknownLabError(f"{self.short} has no todo {_cut(todo_id)}; it has {has}.")
 
 
 @dataclass(frozen=True)
@@ -250,13 +252,22 @@ def find_lab(name: str, labs: Sequence[Lab]) -> Lab:
     for lab in labs:
         if wanted in _names_of(lab):
             return lab
+    parts = Path(
+        os.path.normpath(Path(name).absolute())
+    ).parts  # a link may be called what it likes
+    for lab in labs:
+        if (lab.track, lab.folder) in (parts[-2:], parts[-3:-1]) and parts[-1] in (
+            lab.folder,
+            lab.file,
+        ):
+            return lab
     for lab, todo in _with_their_todos(labs):
         if wanted == _todo_name(lab, todo):
             raise UnknownLabError(f"{name} is a todo of {lab.short}; name the lab here.")
     known = [lab.short for lab in labs]
-    near = difflib.get_close_matches(_as_lab(wanted), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(_as_lab(wanted[:MOST_TOLD]), known, n=1, cutoff=0.5)
     advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-    raise UnknownLabError(f"There is no lab {name!r}. {advice}")
+    raise UnknownLabError(f"There is no lab {_cut(name)!r}. {advice}")
 
 
 def find_todo(name: str, labs: Sequence[Lab]) -> tuple[Lab, Todo]:
@@ -270,9 +281,14 @@ def find_todo(name: str, labs: Sequence[Lab]) -> tuple[Lab, Todo]:
             ids = ", ".join(_todo_name(lab, todo) for todo in lab.todos)
             raise UnknownLabError(f"{name} is a lab; name one of its todos: {ids}.")
     known = [_todo_name(lab, todo) for lab, todo in _with_their_todos(labs)]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(name[:MOST_TOLD], known, n=1, cutoff=0.4)
     advice = f"Did you mean {near[0]}?" if near else "`infralens list` shows what there is."
-    raise UnknownLabError(f"There is no todo {name!r}. {advice}")
+    raise UnknownLabError(f"There is no todo {_cut(name)!r}. {advice}")
+
+
+def _cut(name: str) -> str:
+    """A name as it is told: nobody reads five thousand letters."""
+    return name if len(name) <= MOST_TOLD else f"{name[:MOST_TOLD]}…"
 
 
 def _with_their_todos(labs: Sequence[Lab]) -> Iterator[tuple[Lab, Todo]]:

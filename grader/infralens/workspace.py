@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Progress:
 
     labs: dict[str, dict[str, TodoProgress]] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
+    quizzes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def score(self, lab: Lab) -> int:
         return sum(done.score for done in self.labs.get(lab.id, {}).values())
@@ -59,10 +60,20 @@ class Progress:
             name: known[name] if name in known and known[name].score > todo.score else todo
             for name, todo in todos.items()
         }
-        return Progress({**self.labs, report.lab: {**known, **best}}, self.hints)
+        return replace(self, labs={**self.labs, report.lab: {**known, **best}})
 
     def hinted(self, todo: str, count: int) -> Progress:
-        return Progress(self.labs, {**self.hints, todo: count})
+        return replace(self, hints={**self.hints, todo: count})
+
+    def quizzed(self, lab: Lab, right: int, asked: int) -> Progress:
+        """With the best record of a quiz: how many answers were right at the first try."""
+        known = self.quizzes.get(lab.id, (0, 0))
+        best = known if known[1] == asked and known[0] > right else (right, asked)
+        return replace(self, quizzes={**self.quizzes, lab.id: best})
+
+    def begun_again(self, lab: Lab) -> Progress:
+        """Without the points of a lab whose stub was put back."""
+        return replace(self, labs={name: of for name, of in self.labs.items() if name != lab.id})
 
 
 @dataclass(frozen=True)
@@ -168,7 +179,13 @@ def _parsed(data: dict[str, Any]) -> Progress:
         str(lab): {str(todo): _todo_progress(**entry) for todo, entry in todos.items()}
         for lab, todos in data["labs"].items()
     }
-    return Progress(labs, {str(todo): int(count) for todo, count in data["hints"].items()})
+    hints = {str(todo): int(count) for todo, count in data["hints"].items()}
+    return Progress(labs, hints, dict(map(_quiz_record, data.get("quizzes", {}).items())))
+
+
+def _quiz_record(entry: tuple[str, Any]) -> tuple[str, tuple[int, int]]:
+    lab, (right, asked) = entry
+    return lab, (int(right), int(asked))
 
 
 def _todo_progress(score: int, points: int, status: str) -> TodoProgress:

@@ -95,6 +95,16 @@ def test_reset_of_an_untouched_file_makes_no_backup(workspace: Path) -> None:
     assert list((workspace / LAB.track / LAB.folder).glob("*backup*")) == []
 
 
+def test_after_a_reset_the_list_shows_a_fresh_start(workspace: Path) -> None:
+    todos = {t.id: {"score": t.points, "points": t.points, "status": "passed"} for t in LAB.todos}
+    state = {"schema": 1, "labs": {LAB.id: todos}, "hints": {"diffusers/3.2": 2}}
+    (workspace / ".infralens" / "progress.json").write_text(json.dumps(state), encoding="utf-8")
+    assert "16/16" in run("list").output
+    run("reset", "lab-03")
+    assert "16/16" not in run("list").output
+    assert progress(workspace)["hints"] == {"diffusers/3.2": 2}
+
+
 def test_the_solution_is_shown_only_after_full_marks_or_on_giving_up(workspace: Path) -> None:
     assert LAB.solution is not None
     solution = LAB.solution.read_text(encoding="utf-8")

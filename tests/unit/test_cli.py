@@ -19,7 +19,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from infralens.cli import main
-from infralens.labs import Lab
+from infralens.labs import Lab, find_labs
 
 SUITE = """
 @todo("90.1")
@@ -448,12 +448,12 @@ def test_init_over_a_file_is_one_line_and_exit_code_2(infralens: Run, tmp_path: 
     assert "cannot be written" in one_line(result)
 
 
-def test_list_shows_every_lab_and_what_is_next(infralens: Run) -> None:
+def test_list_shows_every_lab_and_what_is_next(infralens: Run, lab: Lab) -> None:
     result = infralens("list")
     assert result.exit_code == 0
     assert "lab-03" in result.stdout
     assert "lab-90" in result.stdout
-    assert "Next: infralens read lab-0" in result.stdout
+    assert f"Next: infralens --labs {lab.place.suites.parent} read lab-0" in result.stdout
 
 
 def test_a_narrow_terminal_shows_the_names_of_labs_whole(
@@ -462,7 +462,16 @@ def test_a_narrow_terminal_shows_the_names_of_labs_whole(
     monkeypatch.setattr("rich.console.Console.is_terminal", True)
     lines = click.unstyle(infralens("list", env={"COLUMNS": "50"}).stdout).splitlines()
     assert any(line.startswith("diffsynth/lab-10 ") for line in lines)
-    assert max(map(len, lines)) <= 50
+    *rows, told = lines
+    assert max(map(len, rows)) <= 50
+    assert told.endswith(" read lab-01")  # what is to be copied is never split
+
+
+def test_a_narrow_terminal_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    result = CliRunner().invoke(main, ["list"], env={"COLUMNS": "40"})
+    words = set(click.unstyle(result.stdout).split())
+    assert {word for lab in find_labs() for word in lab.title.split()} <= words
 
 
 def test_help_tells_each_command_in_a_whole_sentence(infralens: Run) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from infralens.pages import anchor, anchors, section
-from infralens.show.reading import show_page, show_text
+from infralens.show.paging import letting_styles_through
+from infralens.show.reading import show_page, show_text, with_told_links
 
 PAGE = """# Schedulers
 
@@ -66,6 +69,56 @@ def test_a_heading_inside_code_begins_no_section() -> None:
 def test_the_last_section_runs_to_the_end_and_none_is_the_whole_page() -> None:
     assert section(PAGE, "the-second").endswith("End.")
     assert section(PAGE, "") == PAGE
+
+
+LINKS = """[Steps](../../handbook/scheduler.md#steps), [Lab 4](../lab-04-cfg/README.md),
+[paper](https://example.org/p), [below](#part) and `[code](x.md)`.
+
+```python
+table[0](handbook.md)
+```
+"""
+
+
+def test_a_link_is_told_as_the_command_that_follows_it(tmp_path: Path) -> None:
+    text = with_told_links(LINKS, tmp_path / "diffusers" / "lab-03" / "README.md", "infralens")
+    steps = (tmp_path / "handbook" / "scheduler.md").as_uri()
+    assert f"[Steps]({steps}) (`infralens read scheduler#steps`)" in text
+    assert "(`infralens read lab-04-cfg`)" in text
+    assert "[paper](https://example.org/p) (https://example.org/p)" in text
+    assert "below and `[code](x.md)`" in text
+    assert "table[0](handbook.md)" in text
+
+
+def test_a_terminal_gets_links_to_click_and_a_file_none(tmp_path: Path) -> None:
+    for terminal in (True, False):
+        stream = io.StringIO()
+        console = Console(file=stream, width=100, force_terminal=terminal)
+        show_text(LINKS, console, tmp_path / "README.md")
+        assert ("\x1b]8;" in stream.getvalue()) is terminal
+        assert "infralens read scheduler#steps" in " ".join(stream.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("environment", "styled", "less"),
+    [
+        ({"PAGER": "less"}, True, "FRX"),
+        ({"PAGER": "/usr/bin/less -i", "LESS": "iM"}, True, "iM -R"),
+        ({"PAGER": "less", "LESS": "-R"}, True, "-R"),
+        ({"PAGER": "more"}, False, None),
+        ({"MANPAGER": "cat", "PAGER": "less"}, True, None),
+    ],
+)
+def test_a_pager_gets_styles_only_where_it_shows_them(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], styled: bool, less: str | None
+) -> None:
+    for name in ("PAGER", "MANPAGER", "LESS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with letting_styles_through() as through:
+        assert (through, os.environ.get("LESS")) == (styled, less)
+    assert os.environ.get("LESS") == environment.get("LESS")
 
 
 def test_the_page_is_printed_and_then_its_section(workshop: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +127,36 @@ def test_an_exception_shows_the_learners_own_line(report_of: Any) -> None:
     assert "stopped" in text
 
 
+def test_a_file_that_does_not_run_is_one_line_and_no_todo_s_fault(report_of: Any) -> None:
+    frames = (Frame(7, "", "def scale(x:"),)
+    message = "syntax error on line 7: '(' was never closed"
+    check = CheckResult("a", "A.", "error", message=message, detail=Detail(frames=frames))
+    report = report_of(("3.1", 2, "error", [check]), ("3.2", 2, "error", [check]))
+    assert lines(shown(report))[3:] == [
+        f"  ✘  {message}",
+        "",
+        "  0 of 4 points",
+        "",
+        "  line 7  def scale(x:",
+    ]
+
+
+@pytest.mark.parametrize("failing", [WRONG])
+def test_every_colour_of_text_can_be_read_on_white_and_on_black(
+    report_of: Any, failing: CheckResult
+) -> None:
+    text = shown(report_of(("3.3", 4, "failed", [failing])), colour=True)
+    assert not {f"\x1b[{code}m" for code in (33, 34, 36, 93)} & set(re.findall(r"\x1b\[\d+m", text))
+
+
+def test_commands_begin_as_the_one_that_was_given(report_of: Any) -> None:
+    stream = io.StringIO()
+    report = report_of(("3.3", 4, "failed", [WRONG]))
+    show_report(report, Console(file=stream, width=60), "lab-03", "infralens --labs my-labs")
+    for word in ("read handbook", "hint 3.3", "debug 3.3"):
+        assert f"infralens --labs my-labs {word}" in stream.getvalue()
+
+
 def test_a_todo_that_was_begun_is_explained_before_one_that_was_not(report_of: Any) -> None:
     report = report_of(("3.1", 2, "not_started", [STUB]), ("3.3", 4, "failed", [WRONG]))
     found = first_failure(report)
@@ -169,7 +200,10 @@ def test_a_narrow_terminal_gets_no_longer_lines_and_no_fewer_words(
     report = report_of(("3.3", 4, "failed", [WRONG]))
     long = replace(report.todos[0], title="Noise levels, interpolated and Karras")
     text = shown(replace(report, todos=(long,)), width=width)
-    assert max(len(line) for line in text.splitlines()) <= width
+    rows = [line.rstrip() for line in text.splitlines()]
+    assert max(len(row) for row in rows if "  infralens " not in row) <= width
+    # What is to be copied is never split.
+    assert "  read   infralens read handbook/scheduler.md#scaling-the-input" in rows
     together = "".join(text.split())
     for piece in ("3.3", "0/4", "scale_model_input", "sigma-not-root", "infralenshint3.3"):
         assert piece in together

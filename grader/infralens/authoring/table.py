@@ -12,11 +12,12 @@ from infralens.authoring.proofs import Proof, margin_lines
 
 def show_proofs(proofs: Sequence[Proof], console: Console, *, margins: bool) -> None:
     """Print a row a lab, the margins if wanted, then the faults."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("lab", "points", "checks", "misconceptions", "grades"):
-        table.add_column(column, justify="left" if column == "lab" else "right")
-    for column in ("solution", "half", "nearest wrong", "zeros", "faults"):
-        table.add_column(column, justify="right")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("lab", "points", "checks", "wrong", "grades"):
+        left = column == "lab"
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+    for column in ("used", "half", "nearest", "zeros", "faults"):
+        table.add_column(column, justify="right", no_wrap=True)
     for proof in proofs:
         rows = [row for row in proof.margins.values() if row.numeric]
         table.add_row(
@@ -32,7 +33,10 @@ def show_proofs(proofs: Sequence[Proof], console: Console, *, margins: bool) -> 
             str(len(proof.faults)),
         )
     console.print(table)
-    console.print("solution, nearest wrong and zeros are in tolerances: worst check of the lab")
+    console.print(
+        "wrong: misconceptions. In tolerances, worst check of the lab: used (by the solution; "
+        "half, in half precision), nearest (by which a wrong answer misses), zeros (would miss by)."
+    )
     if margins:
         for proof in proofs:
             console.print()

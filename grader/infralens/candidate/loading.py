@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import linecache
 import sys
 import traceback
@@ -19,7 +20,7 @@ def load(source: str, filename: str) -> ModuleType:
     """Run the text as a module. Whatever it raises is raised here."""
     module = ModuleType(MODULE_NAME)
     module.__file__ = filename
-    lines = source.splitlines(keepends=True)
+    lines = list(io.StringIO(source, newline=None))  # as the parser: a form feed ends no line
     # Tracebacks and inspect read the lines from here: the file itself may be out of sight.
     linecache.cache[filename] = (len(source), None, lines, filename)
     sys.modules[MODULE_NAME] = module  # dataclasses and typing look their module up by name

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from infralens.examiner.trial import SubmissionError
+from infralens.examiner.errors import SubmissionError
 
 MAX_BYTES = 2**20
 

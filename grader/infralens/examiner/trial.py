@@ -8,16 +8,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from infralens.examiner.errors import SubmissionError as SubmissionError
 from infralens.examiner.suspects import Suspects
 from infralens.report import Margin
 
 
 class GraderFaultError(Exception):
     """Something of ours is wrong, not the submission: the run ends with a grader error."""
-
-
-class SubmissionError(Exception):
-    """The submission raised, or gave no answer: never a fault of ours, wherever it comes up."""
 
 
 class ReplayedError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 from typing import ClassVar
@@ -14,27 +15,64 @@ from rich.syntax import Syntax
 from infralens.labs import Lab
 from infralens.pages import section
 
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
-def show_page(lab: Lab, console: Console) -> None:
+
+def show_page(lab: Lab, console: Console, program: str = "infralens") -> None:
     """Print the lab's page, then the handbook section that it points to."""
-    show_text(lab.page.read_text(encoding="utf-8"), console)
+    show_text(lab.page.read_text(encoding="utf-8"), console, lab.page, program)
     text = handbook_text(lab.place.exercises, lab.reading)
     if text is not None:
         console.print(Rule(lab.reading))
-        show_text(text, console)
+        page = lab.place.exercises / lab.reading.partition("#")[0]
+        show_text(text, console, page, program)
 
 
-def show_text(text: str, console: Console) -> None:
-    """Print a Markdown text."""
-    # A terminal shows where a link leads; code that is wider than it is not cut off.
-    console.print(_Page(text, hyperlinks=False), crop=False)
+def show_text(
+    text: str, console: Console, path: Path | None = None, program: str = "infralens"
+) -> None:
+    """Print a Markdown text. `path` is where it lies: its links lead from there."""
+    # Code that is wider than the terminal is not cut off.
+    console.print(_Page(with_told_links(text, path, program), hyperlinks=True), crop=False)
+
+
+def with_told_links(text: str, path: Path | None, program: str) -> str:
+    """The page with each link clickable and, behind it, where it leads: an address or a command."""
+
+    def told(match: re.Match[str]) -> str:
+        words, target = match[1], match[2]
+        if target.startswith("#"):
+            return words
+        if re.match(r"[a-z]+:", target):
+            return match[0] if words == target else f"{match[0]} ({target})"
+        name, _, part = target.partition("#")
+        command = _command_for(name, part, program)
+        uri = (path.parent / name).resolve().as_uri() if path is not None else target
+        return f"[{words}]({uri}) ({f'`{command}`' if command else name})"
+
+    pieces = FENCED.split(text)  # what is code is at odd places
+    pieces[::2] = [LINK.sub(told, piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _command_for(name: str, part: str, program: str) -> str | None:
+    """The command that shows the page of a relative link, if one does."""
+    if found := re.search(r"(?:^|/)handbook/([\w-]+)\.md$", name):
+        return f"{program} read {found[1]}{f'#{part}' if part else ''}"
+    if found := re.search(r"(lab-\d\d[\w-]*)(?:/README\.md)?/?$", name):
+        return f"{program} read {found[1]}"
+    found = re.fullmatch(r"(?:\./)?([\w-]+)\.md", name)  # from one page of the handbook to another
+    if found and found[1] != "README":
+        return f"{program} read {found[1]}{f'#{part}' if part else ''}"
+    return None
 
 
 def handbook_text(exercises: Path, target: str) -> str | None:
     """The text of `handbook/page.md#section`, or None where there is no such page or section."""
     name, _, wanted = target.partition("#")
-    page = exercises / name
-    if not page.is_file() or not name.startswith("handbook/"):
+    if not PAGE_NAME.fullmatch(name) or not (page := exercises / name).is_file():
         return None
     return section(page.read_text(encoding="utf-8"), wanted) or None
 

@@ -18,13 +18,14 @@ MARKS = {
     "not_started": ("·", "dim"),
 }
 INDENT = 2
+SAID = "bold"  # yellow cannot be read on white, nor blue on black
 LEAST_TITLE = 16
 PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
 WORDS = {"passed": "", "failed": "", "error": "stopped", "not_started": "not started"}
 
 
-def show_report(report: Report, console: Console, short: str) -> None:
-    """Print the report. `short` is the lab's name as commands take it."""
+def show_report(report: Report, console: Console, short: str, program: str = "infralens") -> None:
+    """Print the report. `short` is the lab's name as commands take it; `program` begins them."""
     console.print()
     console.print(_heading(report, short))
     console.print()
@@ -32,14 +33,41 @@ def show_report(report: Report, console: Console, short: str) -> None:
         console.print(Text("The grader failed; your answers were not judged.", "bold red"))
         console.print(_indented(Text(harmless(report.grader_error))))
         return
-    console.print(_indented(_todos(report, console)))
+    told = _does_not_load(report)
+    if told is None:
+        console.print(_indented(_todos(report, console)))
+    else:
+        console.print(_indented(Text.assemble((_mark("error", console), "red"), "  ", told)))
     console.print()
     total = f"{report.score} of {report.max_score} points"
     console.print(_indented(Text(total, "bold green" if report.passed else "bold")))
     first = first_failure(report)
-    if first is not None:
+    if first is not None and told is not None:
+        frames = first[1].detail.frames if first[1].detail else ()
+        output = first[1].detail.output if first[1].detail else None
+        rows = [(f"line {frame.line}", one_line(frame.code)) for frame in frames[-4:]]
+        console.print(Group(Text(), _facts(rows)) if rows else "")
+        for line in excerpt(output or "", 12):
+            console.print(_indented(Text(line), 4))
+    elif first is not None:
         console.print()
-        console.print(_explained(*first, report, short))
+        # What is to be copied is never split: a terminal wraps it by itself.
+        console.print(_explained(*first, report, short, program), crop=False)
+
+
+def _does_not_load(report: Report) -> str | None:
+    """The one sentence for a file that does not run at all: no todo of it was judged."""
+    said = {check.message for todo in report.todos for check in todo.checks}
+    errors = all(todo.status == "error" for todo in report.todos)
+    calls = any(check.detail and check.detail.call for t in report.todos for check in t.checks)
+    if not (errors and len(said) == 1 and len(report.todos) > 1) or calls:
+        return None
+    return _clipped(said.pop())
+
+
+def _mark(status: str, console: Console) -> str:
+    mark = MARKS[status][0]
+    return mark if console.encoding.lower().startswith("utf") else PLAIN_MARKS[mark]
 
 
 def _heading(report: Report, short: str) -> Text:
@@ -60,10 +88,9 @@ def _todos(report: Report, console: Console) -> Table:
     table.add_column(width=max(min(titles, room - words * worded), 8))
     table.add_column(no_wrap=True, justify="right")
     table.add_column(no_wrap=True)
-    unicode = console.encoding.lower().startswith("utf")
     for todo in report.todos:
-        mark, style = MARKS[todo.status]
-        shown = mark if unicode else PLAIN_MARKS[mark]
+        style = MARKS[todo.status][1]
+        shown = _mark(todo.status, console)
         points = f"{todo.score}/{todo.points}"
         row = (
             Text(shown, style),
@@ -93,11 +120,15 @@ def first_failure(report: Report) -> tuple[TodoResult, CheckResult] | None:
     return None
 
 
-def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str) -> RenderableType:
+def _explained(
+    todo: TodoResult, check: CheckResult, report: Report, short: str, program: str
+) -> RenderableType:
     parts: list[RenderableType] = []
     if todo.status == "not_started":
         parts.append(Text.assemble(("next  ", "bold"), f"{todo.id} {todo.title}"))
-        parts.append(_facts([("read", f"infralens read {short}"), ("hint", _hint(report, todo))]))
+        parts.append(
+            _commands([("read", f"{program} read {short}"), ("hint", _hint(report, todo, program))])
+        )
         return Group(*parts)
     parts.append(Text.assemble((f"{todo.id}  ", "bold red"), (check.title, "bold")))
     parts.append(_indented(Text(_clipped(check.message))))
@@ -117,17 +148,17 @@ def _explained(todo: TodoResult, check: CheckResult, report: Report, short: str)
         parts += [Text(), Text("  Your code printed:", "dim")]
         parts += [_indented(Text(line), 4) for line in excerpt(detail.output, 12)]
     if detail.explanation:
-        parts += [Text(), _indented(Text(detail.explanation, "yellow"))]
+        parts += [Text(), _indented(Text(detail.explanation, SAID))]
         parts.append(_indented(Text(f"({check.misconception})", "dim")))
     leaning = _leaning(todo, report)
     if leaning:
-        parts += [Text(), _indented(Text(leaning, "yellow"))]
-    again = [("hint", _hint(report, todo))]
+        parts += [Text(), _indented(Text(leaning, SAID))]
+    again = [("hint", _hint(report, todo, program))]
     if detail.reads:
-        again.insert(0, ("read", f"infralens read {detail.reads}"))
+        again.insert(0, ("read", f"{program} read {detail.reads}"))
     if detail.call:
-        again.append(("debug", f"infralens debug {_qualified(report, todo)} --seed {report.seed}"))
-    parts += [Text(), _facts(again)]
+        again.append(("debug", f"{program} debug {_qualified(report, todo)} --seed {report.seed}"))
+    parts += [Text(), _commands(again)]
     return Group(*parts)
 
 
@@ -155,8 +186,20 @@ def _qualified(report: Report, todo: TodoResult) -> str:
     return todo.id if track == "diffusers" else f"{track}/{todo.id}"
 
 
-def _hint(report: Report, todo: TodoResult) -> str:
-    return f"infralens hint {_qualified(report, todo)}"
+def _hint(report: Report, todo: TodoResult, program: str) -> str:
+    return f"{program} hint {_qualified(report, todo)}"
+
+
+def _commands(rows: list[tuple[str, str]]) -> Text:
+    """Commands to be copied, each on a line of its own, however narrow the terminal is."""
+    width = max(len(name) for name, _ in rows)
+    lines = [
+        Text.assemble(" " * INDENT, (name.ljust(width), "dim"), "  ", command)
+        for name, command in rows
+    ]
+    text = Text("\n").join(lines)
+    text.no_wrap, text.overflow = True, "ignore"
+    return text
 
 
 def _facts(rows: list[tuple[str, str]]) -> RenderableType:

@@ -1,0 +1,105 @@
+"""Arguments are judged before anything starts: no examiner is begun for what cannot be done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from infralens import grading
+from infralens.cli import main
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new workspace, and no examiner that could be started."""
+
+    def started(**options: Any) -> None:
+        raise AssertionError("an examiner was started")
+
+    monkeypatch.setattr(grading, "examiner", started)
+    monkeypatch.chdir(tmp_path)
+    assert run("init", ".").exit_code == 0
+    return tmp_path
+
+
+def run(*words: str, **more: Any) -> Result:
+    return CliRunner(catch_exceptions=False).invoke(main, words, **more)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["grade", "lab-03", "--file", "nothing.py"], "There is no file"),
+        (["debug", "3.1", "--file", "nothing.py"], "There is no file"),
+        (["grade", "lab-03", "--file", "a.py", "--file", "b.py"], "--file was given 2 times"),
+        (["grade", "lab-03", "--todo", "diffsynth/3.1"], "lab-03 has no todo diffsynth/3.1"),
+        (["grade", "lab-03", "--output", ""], "--output needs the name of a file."),
+        (["grade", "lab-03", "--output", "lab/x", "--format", "json"], "lab is no folder."),
+        (["grade", "--file", "a.py"], "Name the lab that --file belongs to."),
+        (["grade", "--all"], "has been changed yet; there is nothing to grade."),
+        (["grade", "--all", "--todo", "3.1"], "--all grades every lab that you have begun"),
+        (["read", "x" * 5000], "There is no lab 'xxx"),
+        (["read", "handbook/" + "x" * 5000], "The handbook has no xxx"),
+        (["read", "../secret"], "There is no lab '../secret'"),
+        (["read", "handbook/../secret.md"], "The handbook has no ../secret.md"),
+        (["grade", "\x1b[2J"], "There is no lab '\\x1b[2J'"),
+        (["grade", "lab-03", "--file", "a\x1b]0;owned\x07"], "a\\x1b]0;owned\\x07"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_told_at_once(here: Path, words: Sequence[str], says: str) -> None:
+    (here / "lab").write_text("", encoding="utf-8")
+    (here.parent / "secret.md").write_text("# secret", encoding="utf-8")
+    result = run(*words)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "\x1b" not in result.output
+    assert len(result.output) < 600
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_that_may_not_be_written_is_told_at_once(here: Path) -> None:
+    (here / "locked").mkdir(mode=0o500)
+    result = run("grade", "lab-03", "--output", "locked/report")
+    assert "Permission denied" in result.stderr
+
+
+def test_a_lab_without_a_stub_cannot_be_reset(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from infralens.labs import Lab
+
+    monkeypatch.setattr(Lab, "stub", here / "nothing.py")
+    result = run("reset", "lab-03")
+    assert result.exit_code == 3
+    assert "lab-03 has no stub to put back" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".",
+        "scheduler.py",
+        "../lab-03-scheduler-reading",
+        "../lab-03-scheduler-reading/scheduler.py",
+    ],
+)
+def test_a_path_is_a_lab_s_name_too(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(here / "diffusers" / "lab-03-scheduler-reading")
+    assert "Lab 03" in run("read", name).stdout
+    monkeypatch.chdir(here)
+    assert run("read", name).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["process", "process.md", "handbook/process", "handbook/process.md"]
+)
+def test_a_page_of_the_handbook_has_these_names(name: str) -> None:
+    assert run("read", name).exit_code == 0
+
+
+def test_no_columns_at_all_are_eighty() -> None:
+    assert "Forward Noise Process" in run("list", env={"COLUMNS": "0"}).stdout
