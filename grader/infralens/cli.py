@@ -6,7 +6,6 @@ import errno
 import io
 import math
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -422,18 +421,16 @@ def _submission(
     if ref is None:
         yield (file or _workspace_or_usage(here, workspace).file(lab)).absolute()
         return
+    from infralens.revisions import MOST_FILE_BYTES, RevisionError, file_at
+
     path = (file or _workspace_or_usage(here, workspace).file(lab)).resolve()
-    done = subprocess.run(
-        ["git", "-C", str(path.parent), "show", f"{ref}:./{path.name}"],
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(f"git has no {path.name} at {ref}: {said[-1] if said else 'unknown'}")
+    try:
+        data = file_at(path, ref, most_bytes=MOST_FILE_BYTES)
+    except RevisionError as error:
+        raise UsageError(str(error)) from None
     with tempfile.TemporaryDirectory(prefix="infralens-ref-") as folder:
         copy = Path(folder) / path.name
-        copy.write_bytes(done.stdout)
+        copy.write_bytes(data)
         yield copy
 
 
@@ -928,9 +925,14 @@ def _solution_text(lab: Lab, ref: str | None) -> str | None:
     if ref is None:
         path = lab.solution
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
-    target = f"{ref}:solutions/{lab.track}/{lab.folder}/{lab.file}"
-    done = subprocess.run(["git", "show", target], capture_output=True, check=False)
-    return None if done.returncode else done.stdout.decode("utf-8")
+    from infralens.revisions import MOST_FILE_BYTES, RevisionError, file_at, top_of
+
+    try:
+        path = top_of(Path.cwd()) / "solutions" / lab.track / lab.folder / lab.file
+        data = file_at(path, ref, most_bytes=MOST_FILE_BYTES)
+    except RevisionError as error:
+        raise UsageError(str(error)) from None
+    return data.decode("utf-8", "replace")
 
 
 @main.command()

@@ -356,7 +356,7 @@ def test_an_unknown_git_revision_is_one_line_and_exit_code_2(grade: Run, tmp_pat
     git(tmp_path, "init", "-q")
     result = grade(RIGHT, "--ref", "nothing")
     assert result.exit_code == 2
-    assert "git has no mine.py at nothing" in one_line(result)
+    assert "git knows no revision 'nothing' here" in one_line(result)
 
 
 def test_a_grader_that_fails_is_exit_code_3(

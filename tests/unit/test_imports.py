@@ -23,6 +23,8 @@ MAY_KNOW = {
     "infralens.wire": (),
     "infralens.stubs": (),
     "infralens.pages": (),
+    "infralens.regular": (),
+    "infralens.revisions": ("infralens.examiner.sandbox", "infralens.regular"),
     # It says which isolation is there by asking those who make it.
     "infralens.doctor": ("infralens.examiner.sandbox", "infralens.examiner.probing"),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
@@ -78,6 +80,7 @@ MAY_KNOW = {
         "infralens.pages",
         "infralens.quiz",
         "infralens.workspace",
+        "infralens.revisions",
         "infralens.examiner.misconceptions",
         "infralens.authoring",
     ),

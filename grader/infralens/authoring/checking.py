@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import subprocess
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +17,7 @@ from infralens.authoring.proofs import Proof
 from infralens.authoring.runs import prove
 from infralens.authoring.texts import current_stub
 from infralens.labs import Lab
+from infralens.revisions import MOST_FOLDER_BYTES, RevisionError, write_folders_at
 from infralens.workspace import write_whole
 
 
@@ -73,15 +71,11 @@ def check_labs(
 def _at_ref(lab: Lab, ref: str, folder: Path) -> Lab:
     root = lab.place.exercises.parent
     if not (folder / "solutions").is_dir():
-        done = subprocess.run(
-            ["git", "-C", str(root), "archive", ref, "solutions", "exercises"],
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["unknown"]
-            raise SolutionsUnavailableError(f"git has no solutions at {ref}: {said[-1]}")
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+        try:
+            write_folders_at(
+                root, ref, ("solutions", "exercises"), folder, most_bytes=MOST_FOLDER_BYTES
+            )
+        except RevisionError as error:
+            raise SolutionsUnavailableError(str(error)) from None
     place = replace(lab.place, exercises=folder / "exercises", solutions=folder / "solutions")
     return replace(lab, place=place)

@@ -1,0 +1,235 @@
+"""Files of a git revision, read so that nothing in the repository can start a program.
+
+A repository that was handed in is somebody else's: its configuration names commands (remotes,
+hooks, filters, pagers). So git sees a folder of ours instead, with its own configuration, that
+borrows only the objects and the refs. Where there is a sandbox it runs in one, read-only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from infralens.examiner.sandbox import unavailable
+from infralens.regular import NotRegularError, read_regular
+
+MOST_FILE_BYTES = 2**20  # as a submission that is read from the disk
+MOST_FOLDER_BYTES = 256 * 2**20
+GIT_SECONDS = 60.0
+GIT_BYTES = 4 * 2**30  # of address space: git maps the packs it reads
+MOST_LISTED = 16 * 2**20  # bytes of names
+SMALL_FILE = 4096  # .git, HEAD and commondir are a line
+SETTINGS = (
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "gc.auto=0"),
+    *("core.packedGitWindowSize=16m", "core.packedGitLimit=256m", "core.bigFileThreshold=1m"),
+)
+ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+
+
+class RevisionError(Exception):
+    """There is no such file or revision, or nothing to read it with; the text says which."""
+
+
+def file_at(path: Path, ref: str, *, most_bytes: int) -> bytes:
+    """The bytes of the file `path` as they stand at `ref` in the repository around it."""
+    with _repository(path.parent) as repository:
+        commit = repository.commit(ref)
+        name = path.relative_to(repository.top).as_posix()
+        if "\n" in name:
+            raise RevisionError("A name with a line break in it is not read from git.")
+        said = repository.run(["cat-file", "--batch-check"], given=f"{commit}:{name}\n".encode())
+        number, kind, size = [*said.decode("utf-8", "replace").split(), "", "", ""][:3]
+        if kind != "blob":
+            raise RevisionError(f"git has no {path.name} at {ref}.")
+        if int(size) > most_bytes:
+            raise RevisionError(f"{path.name} at {ref} is larger than {most_bytes >> 20} MiB.")
+        return repository.run(["cat-file", "blob", number], most_bytes=most_bytes)
+
+
+def write_folders_at(
+    start: Path, ref: str, folders: Sequence[str], into: Path, *, most_bytes: int
+) -> None:
+    """Write these folders of a revision below `into`: plain files only, no links."""
+    with _repository(start) as repository:
+        commit = repository.commit(ref)
+        listed = repository.run(["ls-tree", "-r", "-l", "-z", commit, *folders])
+        entries = []
+        for line in filter(None, listed.split(b"\0")):
+            about, _, name = line.partition(b"\t")
+            mode, _, number, size = about.decode("ascii").split()
+            if mode.startswith("100"):
+                entries.append((number, int(size), _inside(name)))
+        if sum(size for _, size, _ in entries) > most_bytes:
+            raise RevisionError(f"{ref} holds more than {most_bytes >> 20} MiB of files.")
+        for folder in folders:
+            if not any(name.parts[0] == folder for _, _, name in entries):
+                raise RevisionError(f"git has no {folder} at {ref}.")
+        numbers = "".join(f"{number}\n" for number, _, _ in entries).encode()
+        room = most_bytes + 100 * len(entries)
+        said = memoryview(repository.run(["cat-file", "--batch"], given=numbers, most_bytes=room))
+        for number, size, name in entries:
+            head = f"{number} blob {size}\n".encode()
+            if said[: len(head)] != head or len(said) <= len(head) + size:
+                raise RevisionError(f"git cannot read {name} at {ref}.")
+            target = into / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(said[len(head) : len(head) + size])
+            said = said[len(head) + size + 1 :]
+
+
+def top_of(start: Path) -> Path:
+    """The folder that holds the .git around `start`."""
+    for folder in (start, *start.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+    raise RevisionError(f"{start} is in no git repository.")
+
+
+def _inside(name: bytes) -> PurePosixPath:
+    path = PurePosixPath(os.fsdecode(name))
+    if path.is_absolute() or {"..", ".git"} & set(path.parts) or "\\" in str(path):
+        raise RevisionError("The revision holds a file name that leads out of it.")
+    return path
+
+
+@dataclass(frozen=True)
+class _Repository:
+    """The repository at `top`, seen by git as `view`, a git folder of ours."""
+
+    git: str
+    top: Path
+    view: Path
+    objects: Path
+
+    def commit(self, ref: str) -> str:
+        """The number of the commit that is meant."""
+        if not ref or ref.startswith("-") or not ref.isprintable():
+            raise RevisionError(f"{ref!r} is no git revision.")
+        words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
+        try:
+            lines = self.run(words).decode("ascii", "replace").split()
+        except RevisionError:
+            raise RevisionError(f"git knows no revision {ref!r} here.") from None
+        return lines[-1]
+
+    def run(
+        self, words: Sequence[str], *, given: bytes = b"", most_bytes: int = MOST_LISTED
+    ) -> bytes:
+        """What git prints. RevisionError when it fails, takes too long or prints too much."""
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        command = [*_walls(), self.git, "--no-pager", "--literal-pathspecs", *settings, *words]
+        kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+        own = {"HOME": str(self.view), "GIT_DIR": str(self.view)}
+        own["GIT_OBJECT_DIRECTORY"] = str(self.objects)
+        with tempfile.TemporaryFile() as asked, contextlib.ExitStack() as stack:
+            asked.write(given)
+            asked.seek(0)
+            process = subprocess.Popen(
+                command,
+                stdin=asked,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self.view,
+                env=kept | ENVIRONMENT | own,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            _limit(process.pid)
+            timer = stack.enter_context(_ended_after(process, GIT_SECONDS))
+            assert process.stdout is not None
+            said = process.stdout.read(most_bytes + 1)
+            if len(said) > most_bytes:
+                raise RevisionError("git printed more than such a file may hold.")
+            if process.wait() or timer:
+                raise RevisionError("git could not read it.")
+            return said
+
+
+@contextmanager
+def _ended_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[list[bool]]:
+    """Kill the process when time is up: a ref may be a pipe in which nobody writes."""
+    late: list[bool] = []
+
+    def end() -> None:
+        late.append(True)
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        yield late
+    finally:
+        timer.cancel()
+
+
+def _limit(pid: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(pid, resource.RLIMIT_AS, (GIT_BYTES, GIT_BYTES))
+
+
+def _walls() -> list[str]:
+    """A sandbox in which all can be read and nothing written, without a network."""
+    if unavailable() is not None:
+        return []
+    return [
+        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--"),
+    ]
+
+
+@contextmanager
+def _repository(start: Path) -> Iterator[_Repository]:
+    top, git = top_of(start), shutil.which("git")
+    if git is None:
+        raise RevisionError("git is not installed; it is what reads a revision.")
+    try:
+        own = top / ".git"
+        if own.is_file():  # a worktree or a submodule: the line says where
+            own = top / _line(own).removeprefix("gitdir:").strip()
+        common = own / _line(own / "commondir") if (own / "commondir").is_file() else own
+        head = _line(own / "HEAD")
+    except (OSError, NotRegularError):
+        raise RevisionError(f"{top} holds no git repository that can be read.") from None
+    with tempfile.TemporaryDirectory(prefix="infralens-git-") as name:
+        view = Path(name)
+        (view / "HEAD").write_text(f"{head}\n", encoding="utf-8")
+        (view / "objects").mkdir()
+        (view / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n", "utf-8")
+        for shared in ("refs", "packed-refs"):
+            _borrow(common / shared, view / shared)
+        (view / "refs").mkdir(exist_ok=True)
+        yield _Repository(git, top, view, (common / "objects").resolve())
+
+
+def _line(path: Path) -> str:
+    return read_regular(path, SMALL_FILE).decode("utf-8", "replace").strip()
+
+
+def _borrow(source: Path, target: Path) -> None:
+    if not source.exists():
+        return
+    try:
+        target.symlink_to(source.resolve(), target_is_directory=source.is_dir())
+    except OSError:  # Windows, for an ordinary user
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)

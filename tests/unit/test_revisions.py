@@ -1,0 +1,220 @@
+"""Reading a git revision of somebody else's: nothing in it starts a program or fills the memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infralens import revisions
+from infralens.revisions import RevisionError, file_at, top_of, write_folders_at
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+MIB = 2**20
+
+
+def git(repository: Path, *words: str, given: bytes | None = None) -> str:
+    own = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": os.devnull}
+    own |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    done = subprocess.run(
+        ["git", "-C", str(repository), *words],
+        input=given,
+        capture_output=True,
+        env=os.environ | own,
+        check=True,
+    )
+    return done.stdout.decode().strip()
+
+
+def commit(repository: Path, **files: str | bytes) -> str:
+    for name, content in files.items():
+        path = repository / f"{name}.py"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "work")
+    return git(repository, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def handed_in(tmp_path: Path) -> Path:
+    """A repository with two commits of mine.py."""
+    repository = tmp_path / "handed-in"
+    repository.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    commit(repository, mine="first\n")
+    commit(repository, mine="second\n")
+    return repository
+
+
+def read(repository: Path, ref: str, most_bytes: int = MIB) -> str:
+    return file_at(repository / "mine.py", ref, most_bytes=most_bytes).decode()
+
+
+def test_branches_tags_numbers_and_ancestors_are_revisions(handed_in: Path) -> None:
+    git(handed_in, "tag", "-a", "due", "-m", "due", "HEAD~1")
+    number = git(handed_in, "rev-parse", "HEAD~1")
+    refs = ["HEAD~1", "main^", "due", number, number[:12], "refs/tags/due"]
+    assert {read(handed_in, ref) for ref in refs} == {"first\n"}
+    assert read(handed_in, "main") == "second\n"
+
+
+def test_packed_refs_and_packs_are_read(handed_in: Path) -> None:
+    git(handed_in, "gc", "-q")
+    git(handed_in, "pack-refs", "--all")
+    assert read(handed_in, "main~1") == "first\n"
+
+
+def test_a_worktree_is_read(handed_in: Path, tmp_path: Path) -> None:
+    git(handed_in, "worktree", "add", "-q", str(tmp_path / "beside"), "-b", "other")
+    commit(tmp_path / "beside", mine="third\n")
+    assert read(tmp_path / "beside", "HEAD") == "third\n"
+
+
+def test_a_file_below_folders_is_read_from_there(handed_in: Path) -> None:
+    (handed_in / "a" / "b").mkdir(parents=True)
+    (handed_in / "a" / "b" / "mine.py").write_text("deep\n", encoding="utf-8")
+    commit(handed_in)
+    assert file_at(handed_in / "a" / "b" / "mine.py", "HEAD", most_bytes=MIB) == b"deep\n"
+
+
+PROMISOR = """
+[core]
+    repositoryformatversion = 1
+    fsmonitor = "touch {marker}; false"
+    sshCommand = "touch {marker}; false"
+    pager = "touch {marker}; false"
+[extensions]
+    partialClone = origin
+[remote "origin"]
+    url = {url}
+    promisor = true
+    uploadpack = "touch {marker}; false"
+[protocol "file"]
+    allow = always
+[protocol "ext"]
+    allow = always
+"""
+
+
+@pytest.mark.parametrize("url", [".", "ext::sh -c touch% {marker}", "ssh://host/x"])
+def test_a_promisor_remote_starts_no_program(handed_in: Path, tmp_path: Path, url: str) -> None:
+    """A blob that is missing is fetched from one, by a command that the configuration names."""
+    marker = tmp_path / "ran"
+    number = git(handed_in, "rev-parse", "HEAD:mine.py")
+    (handed_in / ".git" / "objects" / number[:2] / number[2:]).unlink()
+    text = PROMISOR.format(url=url.format(marker=marker), marker=marker)
+    (handed_in / ".git" / "config").write_text(text, encoding="utf-8")
+    with pytest.raises(RevisionError):
+        read(handed_in, "HEAD")
+    assert not marker.exists()
+    subprocess.run(["git", "-C", str(handed_in), "show", "HEAD:mine.py"], capture_output=True)
+    assert marker.exists() or url != "."  # that is what it would do
+
+
+def test_a_broken_configuration_is_not_even_read(handed_in: Path) -> None:
+    (handed_in / ".git" / "config").write_text("[include]\npath = /dev/zero\n[", encoding="utf-8")
+    assert read(handed_in, "main") == "second\n"
+
+
+def test_a_blob_that_is_too_large_is_not_unpacked(handed_in: Path) -> None:
+    commit(handed_in, mine=bytes(65 * MIB))
+    with pytest.raises(RevisionError, match=r"mine\.py at HEAD is larger than 1 MiB"):
+        read(handed_in, "HEAD")
+    assert len(read(handed_in, "HEAD", most_bytes=70 * MIB)) == 65 * MIB
+
+
+def test_what_was_replaced_is_read_as_it_was(handed_in: Path) -> None:
+    old, new = (
+        git(handed_in, "rev-parse", "HEAD:mine.py"),
+        git(handed_in, "rev-parse", "HEAD~1:mine.py"),
+    )
+    git(handed_in, "replace", old, new)
+    assert read(handed_in, "HEAD") == "second\n"
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        *(
+            "",
+            "-h",
+            "--help",
+            "--output=x",
+            "--all",
+            "ma[i]n",
+            "[",
+            "m*",
+            "nothing",
+            "HEAD:mine.py",
+        ),
+        *("main..HEAD", "HEAD\nHEAD", "a\0b", "\x1b[2J", "0" * 40, "\ud800"),
+    ],
+)
+def test_what_is_no_revision_is_one_sentence(handed_in: Path, ref: str) -> None:
+    with pytest.raises(RevisionError) as caught:
+        read(handed_in, ref)
+    assert str(caught.value).isprintable()
+    assert "revision" in str(caught.value)
+    assert {path.name for path in handed_in.iterdir()} == {".git", "mine.py"}
+
+
+def test_a_file_or_a_repository_that_is_not_there_is_one_sentence(
+    handed_in: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RevisionError, match=r"git has no other\.py at main\."):
+        file_at(handed_in / "other.py", "main", most_bytes=MIB)
+    with pytest.raises(RevisionError, match="is in no git repository"):
+        top_of(tmp_path)
+
+
+def test_without_git_it_is_one_sentence(handed_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RevisionError, match="git is not installed"):
+        read(handed_in, "main")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes")
+def test_a_ref_that_waits_for_ever_is_given_up(
+    handed_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revisions, "GIT_SECONDS", 0.5)
+    os.mkfifo(handed_in / ".git" / "refs" / "heads" / "pipe")
+    with pytest.raises(RevisionError):
+        read(handed_in, "pipe")
+    (handed_in / ".git" / "HEAD").unlink()
+    os.mkfifo(handed_in / ".git" / "HEAD")
+    with pytest.raises(RevisionError, match="no git repository that can be read"):
+        read(handed_in, "main")
+
+
+def test_folders_are_written_without_links(handed_in: Path, tmp_path: Path) -> None:
+    for name in ("solutions", "exercises"):
+        (handed_in / name / "a").mkdir(parents=True)
+        (handed_in / name / "a" / "x.py").write_text(name, encoding="utf-8")
+        (handed_in / name / "link").symlink_to("/etc")
+    (handed_in / "solutions" / "empty").write_text("", encoding="utf-8")
+    commit(handed_in)
+    into, both = tmp_path / "into", ("solutions", "exercises")
+    write_folders_at(handed_in, "HEAD", both, into, most_bytes=MIB)
+    written = {str(path.relative_to(into)) for path in into.rglob("*") if not path.is_dir()}
+    assert written == {"solutions/a/x.py", "exercises/a/x.py", "solutions/empty"}
+    assert (into / "solutions" / "a" / "x.py").read_text("utf-8") == "solutions"
+    with pytest.raises(RevisionError, match="git has no solutions at HEAD~1"):
+        write_folders_at(handed_in, "HEAD~1", both, into, most_bytes=MIB)
+    with pytest.raises(RevisionError, match="more than 0 MiB"):
+        write_folders_at(handed_in, "HEAD", both, into, most_bytes=10)
+
+
+def test_a_tree_that_leads_out_is_refused(handed_in: Path, tmp_path: Path) -> None:
+    """git itself writes no such tree, but reads one."""
+    blob = git(handed_in, "rev-parse", "HEAD:mine.py")
+    inner = b"100644 ..\0" + bytes.fromhex(blob)
+    tree = git(handed_in, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=inner)
+    outer = b"40000 solutions\0" + bytes.fromhex(tree)
+    top = git(handed_in, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=outer)
+    number = git(handed_in, "commit-tree", top, "-m", "x")
+    with pytest.raises(RevisionError, match="leads out"):
+        write_folders_at(handed_in, number, ("solutions",), tmp_path / "into", most_bytes=MIB)
