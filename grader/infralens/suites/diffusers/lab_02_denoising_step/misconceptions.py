@@ -63,6 +63,13 @@ def without_roots(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
     return (x - (1 - a) * y) / a if kind == "epsilon" else clean_of(y, x, a, kind)
 
 
+@misconception("2.1", "noise-weight-without-root", replaces="predict_original", reads=TARGETS)
+def noise_weight_unrooted(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
+    """The noise was weighted by 1 − ᾱ, its variance. Its weight is the root, √(1−ᾱ)."""
+    c, s = a**0.5, 1 - a
+    return {"epsilon": (x - s * y) / c, "sample": y, "v_prediction": c * x - s * y}[known(kind)]
+
+
 @misconception("2.1", "guess-not-divided", replaces="predict_original", reads=TARGETS)
 def not_divided(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
     """The noise is out, but what is left is √ᾱ·x0. Divide by √ᾱ to have x0."""
@@ -134,6 +141,13 @@ def noise_not_divided(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
 def noise_without_roots(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
     """ᾱ and 1 − ᾱ are variances. Weigh the two parts by their roots."""
     return (x - a * y) / (1 - a) if kind == "sample" else noise_of(y, x, a, kind)
+
+
+@misconception("2.2", "noise-weight-without-root", replaces="predict_epsilon", reads=TARGETS)
+def weight_unrooted(y: Tensor, x: Tensor, a: Tensor, kind: str) -> Tensor:
+    """1 − ᾱ was used as the weight of the noise. That is its variance; the weight is √(1−ᾱ)."""
+    c, s = a**0.5, 1 - a
+    return {"epsilon": y, "sample": (x - c * y) / s, "v_prediction": c * y + s * x}[known(kind)]
 
 
 @misconception("2.2", "noise-weights-swapped", replaces="predict_epsilon", reads=TARGETS)
@@ -270,6 +284,17 @@ def deviations_subtracted(
     return step if z is None else step + sigma * z
 
 
+@misconception("2.3", "deviation-for-variance", replaces="ddim_step", reads=REVERSE)
+def sigma_not_squared(
+    y: Tensor, x: Tensor, a: Tensor, p: Tensor, kind: str, eta: float, z: Tensor | None
+) -> Tensor:
+    """σ was taken from 1 − ᾱ_prev. Under the root stand variances: it is σ² that gives way."""
+    sigma = eta * exchanged(a, p) ** 0.5
+    step = p**0.5 * clean_of(y, x, a, kind)
+    step = step + (1 - p - sigma) ** 0.5 * noise_of(y, x, a, kind)
+    return step if z is None else step + sigma * z
+
+
 @misconception("2.3", "noise-not-rooted", replaces="ddim_step", reads=REVERSE)
 def noise_not_rooted(
     y: Tensor, x: Tensor, a: Tensor, p: Tensor, kind: str, eta: float, z: Tensor | None
@@ -365,6 +390,15 @@ def training_beta(
     beta = 1 - a / level(table, t - 1)
     mean = mean_of(clean_of(y, x, a, kind), x, a, p, beta)
     return mean + spread(a, p, beta, variance) * z if s >= 0 else mean
+
+
+@misconception("2.4", "neighbour-for-the-previous-step", replaces="ddpm_step", reads=REVERSE)
+def neighbour(
+    y: Tensor, x: Tensor, t: int, s: int, table: Tensor, kind: str, variance: str, z: Tensor
+) -> Tensor:
+    """ᾱ_prev was read at t − 1. A run skips timesteps: the level that this step goes to is that of
+    prev_t."""
+    return plain(y, x, t, t - 1 if s >= 0 else s, table, kind, variance, z)
 
 
 @misconception("2.4", "posterior-ratio-inverted", replaces="ddpm_step", reads=REVERSE)

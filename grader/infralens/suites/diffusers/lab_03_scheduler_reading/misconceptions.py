@@ -179,6 +179,19 @@ def trailing_from_total(total: int, n: int, spacing: str, offset: int) -> Tensor
 
 
 @misconception(
+    "3.1", "trailing-by-whole-strides", replaces="timesteps", reads=f"{PAGE}#timestep-spacing"
+)
+def trailing_floored(total: int, n: int, spacing: str, offset: int) -> Tensor:
+    """Trailing went down by T // n. Its stride is T / n, a fraction, and each timestep is rounded:
+    otherwise the run ends too early."""
+    check_count(total, n)
+    i = torch.arange(n, dtype=torch.float64)
+    if spacing == "trailing":
+        return (total - i * (total // n)).long() - 1
+    return (spaced(total, n, spacing) + (offset if spacing == "leading" else 0)).round().long()
+
+
+@misconception(
     "3.1", "too-many-steps-accepted", replaces="timesteps", reads=f"{PAGE}#timestep-spacing"
 )
 def no_limit(total: int, n: int, spacing: str, offset: int) -> Tensor:
@@ -233,6 +246,27 @@ def always_seven(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tens
     ramp = torch.arange(n, dtype=torch.float64) / (n - 1)
     low, high = sigma_min ** (1 / 7), sigma_max ** (1 / 7)
     return ended((high + ramp * (low - high)) ** 7)
+
+
+@misconception(
+    "3.2", "karras-down-to-zero", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas"
+)
+def down_to_zero(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
+    """σ_min plays no part: the roots run down to 0. They end at the root of σ_min; the 0 comes
+    after it, as an entry of its own."""
+    ramp = torch.linspace(0, 1, n, dtype=torch.float64)
+    return ended(sigma_max * (1 - ramp) ** rho)
+
+
+@misconception(
+    "3.2", "karras-never-at-sigma-min", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas"
+)
+def never_at_the_end(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
+    """σ_min is not among the levels. n levels have n − 1 gaps: divide i by n − 1, so that the last
+    one is σ_min."""
+    ramp = torch.arange(n, dtype=torch.float64) / n
+    low, high = sigma_min ** (1 / rho), sigma_max ** (1 / rho)
+    return ended((high + ramp * (low - high)) ** rho)
 
 
 @misconception("3.2", "karras-straight", replaces="karras_sigmas", reads=f"{PAGE}#karras-sigmas")
@@ -414,6 +448,16 @@ def down_to_next(sigma: float, sigma_next: float, eta: float) -> tuple[float, fl
 
 
 @misconception(
+    "3.4", "levels-exchanged", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling"
+)
+def levels_exchanged(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
+    """σ_up and σ_down changed places. σ_up, the fresh noise, is what η scales; σ_down comes first
+    in the result."""
+    up = min(sigma_next, eta * sigma_next * math.sqrt(1 - (sigma_next / sigma) ** 2))
+    return up, math.sqrt(sigma_next**2 - up**2)
+
+
+@misconception(
     "3.4", "levels-subtracted", replaces="ancestral_sigmas", reads=f"{PAGE}#ancestral-sampling"
 )
 def subtracted(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
@@ -478,6 +522,18 @@ def clamped(seq: int, low: int, high: int, at_low: float, at_high: float) -> flo
     """μ stops at base_shift and max_shift. The line goes on beyond both lengths."""
     share = min(max((seq - low) / (high - low), 0.0), 1.0)
     return at_low + (at_high - at_low) * share
+
+
+@misconception(
+    "3.5",
+    "length-ignored",
+    replaces="calculate_shift",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
+def length_ignored(seq: int, low: int, high: int, at_low: float, at_high: float) -> float:
+    """μ is base_shift whatever the length. A longer row of tokens needs a larger μ: go along the
+    line to seq_len."""
+    return at_low
 
 
 @misconception(
@@ -561,6 +617,20 @@ class TimestepsNotScaled(FlowMatchEuler):
     def set_timesteps(self, sigmas: list[float], mu: float | None) -> None:
         super().set_timesteps(sigmas, mu)
         self.timesteps = self.sigmas[:-1].clone()
+
+
+@misconception(
+    "3.5",
+    "flow-timesteps-made-whole",
+    replaces="FlowMatchEuler",
+    reads=f"{PAGE}#flow-matching-and-shift",
+)
+class FlowTimestepsWhole(FlowMatchEuler):
+    """The timesteps were rounded. In flow matching a timestep is σ·T and keeps its fraction."""
+
+    def set_timesteps(self, sigmas: list[float], mu: float | None) -> None:
+        super().set_timesteps(sigmas, mu)
+        self.timesteps = self.timesteps.round()
 
 
 @misconception(

@@ -46,7 +46,7 @@ CLASSES = {
 def draw_config(draw: Draw, spacing: str, prediction_type: str = "epsilon") -> dict[str, Any]:
     """A configuration near Stable Diffusion's, never quite its defaults."""
     return {
-        "num_train_timesteps": draw.choice([500, 840, 1000]),
+        "num_train_timesteps": draw.choice([500, 840, 900]),
         "beta_start": draw.uniform(0.0005, 0.001),
         "beta_end": draw.uniform(0.01, 0.015),
         "beta_schedule": draw.choice(["linear", "scaled_linear"]),
@@ -86,7 +86,7 @@ def test_each_spacing_visits_the_timesteps_of_ddim(
     candidate: Any, draw: Draw, spacing: str
 ) -> None:
     """Each spacing gives DDIMScheduler's timesteps; the offset is leading's alone."""
-    total = draw.choice([500, 840, 1000])
+    total = draw.choice([500, 840, 900])
     n = draw_steps(draw, total, spacing)
     offset = draw.integer(1, total - 1 - (n - 1) * (total // n)) if spacing == "leading" else 3
 
@@ -106,7 +106,7 @@ def test_each_spacing_visits_the_timesteps_of_ddim(
 @pytest.mark.parametrize("spacing", SPACINGS)
 def test_a_run_of_one_step_has_one_timestep(candidate: Any, draw: Draw, spacing: str) -> None:
     """n = 1 is DDIMScheduler's too: linspace then begins, and ends, at 0."""
-    total, offset = draw.choice([500, 840, 1000]), draw.integer(1, 9)
+    total, offset = draw.choice([500, 840, 900]), draw.integer(1, 9)
 
     def library() -> Any:
         scheduler = DDIMScheduler(
@@ -259,6 +259,16 @@ def test_the_initial_noise_has_the_size_of_the_first_sigma(
     )
 
 
+def assert_scales_like_euler(mine: Any, library: Any, i: int, sample: torch.Tensor) -> None:
+    """What the network is shown at timestep i of the learner's own schedule is Euler's."""
+    assert_matches(
+        mine.scale_model_input(sample, mine.timesteps[i]),
+        library=lambda: library.scale_model_input(sample, library.timesteps[i]),
+        truth=lambda: sample.double() / (library.sigmas[i].double() ** 2 + 1).sqrt(),
+        what=f"the scaled sample at timestep {i} of {len(library.timesteps)}",
+    )
+
+
 @todo("3.3", guards="the scaled sample in float32, whatever the spacing")
 @pytest.mark.parametrize("spacing", SPACINGS)
 def test_the_input_is_scaled_by_the_noise_level(candidate: Any, draw: Draw, spacing: str) -> None:
@@ -268,13 +278,7 @@ def test_the_input_is_scaled_by_the_noise_level(candidate: Any, draw: Draw, spac
     i = draw.integer(0, n - 2)
     mine, library = candidate.Euler(config), euler(config, n)
     mine.set_timesteps(n)
-    answer = mine.scale_model_input(sample, mine.timesteps[i])
-    assert_matches(
-        answer,
-        library=lambda: library.scale_model_input(sample, library.timesteps[i]),
-        truth=lambda: sample.double() / (library.sigmas[i].double() ** 2 + 1).sqrt(),
-        what="the scaled sample",
-    )
+    assert_scales_like_euler(mine, library, i, sample)
 
 
 def step_truth(library: Any, i: int, output: torch.Tensor, sample: torch.Tensor) -> torch.Tensor:
@@ -330,7 +334,7 @@ def test_a_whole_run_and_then_another(candidate: Any, draw: Draw) -> None:
         mine.set_timesteps(n)
         sample = draw.latents(2, 3, 5, 7) * 10
         for i in range(n):
-            mine.scale_model_input(sample, mine.timesteps[i])
+            assert_scales_like_euler(mine, library, i, sample)
             sample = assert_steps_like_euler(mine, library, i, draw.latents(2, 3, 5, 7), sample)
 
 
@@ -359,12 +363,7 @@ def test_a_half_precision_sample_is_scaled_in_its_dtype(
     i = draw.integer(0, n - 2)
     mine, library = candidate.Euler(config), euler(config, n)
     mine.set_timesteps(n)
-    assert_matches(
-        mine.scale_model_input(sample, mine.timesteps[i]),
-        library=lambda: library.scale_model_input(sample, library.timesteps[i]),
-        truth=lambda: sample.double() / (library.sigmas[i].double() ** 2 + 1).sqrt(),
-        what="the scaled sample",
-    )
+    assert_scales_like_euler(mine, library, i, sample)
 
 
 @todo("3.3")
@@ -376,6 +375,14 @@ def test_scaling_leaves_the_sample_as_it_was(candidate: Any, draw: Draw) -> None
     mine.set_timesteps(n)
     mine.scale_model_input(kept, mine.timesteps[0])
     assert_property(fetch(kept), equals=lambda: sample, what="the sample after it was scaled")
+    # Where it lies is told by the learner's process; what comes of it is worked out here.
+    library, output = euler(config, n), draw.latents(2, 4, 6, 10)
+    assert_matches(
+        mine.step(output, mine.timesteps[0], kept),
+        library=lambda: library.step(output, library.timesteps[0], sample).prev_sample,
+        truth=lambda: step_truth(library, 0, output, sample),
+        what="the step from the sample after it was scaled",
+    )
 
 
 @todo("3.3")
@@ -397,14 +404,14 @@ def test_nothing_runs_before_set_timesteps(candidate: Any, draw: Draw, method: s
 @todo("3.3")
 def test_a_run_ends(candidate: Any, draw: Draw) -> None:
     """One step more than there are timesteps is an error of any kind."""
-    mine, n = candidate.Euler(draw_config(draw, "leading")), draw.integer(2, 4)
+    config, n = draw_config(draw, "leading"), draw.integer(2, 4)
+    mine, library = candidate.Euler(config), euler(config, n)
     mine.set_timesteps(n)
-    moments, sample = mine.timesteps, draw.latents(2, 3, 4, 5)
+    sample = draw.latents(2, 3, 4, 5)
     for i in range(n):
-        sample = mine.step(draw.latents(2, 3, 4, 5), moments[i], sample)
-    assert_raises(
-        lambda: mine.step(sample, moments[n - 1], sample), what="a step past the end of the run"
-    )
+        sample = assert_steps_like_euler(mine, library, i, draw.latents(2, 3, 4, 5), sample)
+    last = library.timesteps[n - 1]
+    assert_raises(lambda: mine.step(sample, last, sample), what="a step past the end of the run")
 
 
 @todo("3.4", guards="eta 1 is the live library's ancestral sampler")
@@ -467,7 +474,7 @@ def test_eta_scales_the_noise_up_to_sigma_next(candidate: Any, draw: Draw, eta: 
 
 
 @todo("3.5")
-@pytest.mark.parametrize("length", ["shorter", "between", "longer"])
+@pytest.mark.parametrize("length", ["between", "shorter", "longer"])
 def test_mu_lies_on_the_line_through_two_lengths(candidate: Any, draw: Draw, length: str) -> None:
     """calculate_shift is the function of the Flux pipeline."""
     library = library_function("pipelines/flux/pipeline_flux.py", "calculate_shift")
@@ -494,7 +501,7 @@ def draw_flow(draw: Draw, dynamic: bool) -> tuple[dict[str, Any], list[float], f
     """A flow matching configuration, a descending list of sigmas, and mu."""
     n = draw.integer(4, 9)
     config = {
-        "num_train_timesteps": draw.choice([500, 1000]),
+        "num_train_timesteps": draw.choice([500, 900]),
         "shift": draw.uniform(1.5, 4),
         "use_dynamic_shifting": dynamic,
     }

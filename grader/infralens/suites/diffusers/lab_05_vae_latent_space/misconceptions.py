@@ -120,9 +120,9 @@ def eight_hard_coded(config: Config, batch: int, height: int, width: int) -> Sha
 @misconception("5.1", "a-halving-in-every-block", replaces="latent_shape", reads=SHAPE)
 def halving_in_every_block(config: Config, batch: int, height: int, width: int) -> Shape:
     """One halving too many: the last block of the encoder keeps the size."""
-    factor = factor_of(config)
+    factor = 2 * factor_of(config)
     refuse(height, width, factor)
-    return shape_for(config, batch, height, width, 2 * factor)
+    return shape_for(config, batch, height, width, factor)
 
 
 @misconception("5.1", "factor-of-two-a-block", replaces="latent_shape", reads=SHAPE)
@@ -360,6 +360,14 @@ def averaged(moments: Tensor) -> Tensor:
     """The divergence was averaged over the latents. Those of one image are independent, so theirs
     add up."""
     return divergence(*halves(moments)).mean((1, 2, 3))
+
+
+@misconception("5.3", "batch-axis-squeezed-away", replaces="kl", reads=POSTERIOR)
+def squeezed_away(moments: Tensor) -> Tensor:
+    """A single image lost its batch axis, by .squeeze() perhaps. One number an image is a tensor of
+    shape (B,), also where B is 1."""
+    mean, logvar = halves(moments)
+    return ((mean**2 + logvar.exp() - 1 - logvar).flatten(1).sum(1) / 2).squeeze()
 
 
 @misconception("5.3", "divergence-of-the-whole-batch", replaces="kl", reads=POSTERIOR)

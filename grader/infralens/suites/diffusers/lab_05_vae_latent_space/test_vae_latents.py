@@ -23,7 +23,6 @@ from infralens.examiner import (
     assert_equals,
     assert_matches,
     assert_matches_formula,
-    assert_property,
     assert_raises,
     remote,
     todo,
@@ -327,18 +326,26 @@ def test_kl_is_one_number_an_image(candidate: Any, draw: Draw, level: str) -> No
     )
 
 
-@todo("5.3", guards="a property that needs no reference")
+@todo("5.3")
 def test_a_standard_normal_posterior_has_no_divergence(candidate: Any, draw: Draw) -> None:
-    """With mean 0 and variance 1 the divergence is 0, and one image does not change another's."""
+    """With mean 0 and variance 1 the divergence is 0, and an image alone has one of its own."""
     moments = draw_moments(draw, "ordinary")
     moments[1] = 0
-    answer = candidate.kl(moments)
-    alone = candidate.kl(moments[2:])
-    assert_property(
-        torch.stack([answer[1], answer[2]]),
-        equals=lambda: torch.stack([torch.zeros_like(alone[0]), alone[0]]),
-        what="the divergence of a standard normal image and of the one beside it",
-    )
+
+    def truth(moments: torch.Tensor) -> torch.Tensor:
+        mean, logvar = mean_and_logvar(moments)
+        return (mean**2 + logvar.exp() - 1 - logvar).sum(dim=(1, 2, 3)) / 2
+
+    for some, what in (
+        (moments, "the divergences, one of a standard normal image"),
+        (moments[2:], "the divergence of one image alone"),
+    ):
+        assert_matches(
+            candidate.kl(some),
+            library=lambda some=some: DiagonalGaussianDistribution(some).kl(),
+            truth=lambda some=some: truth(some),
+            what=what,
+        )
 
 
 # 5.4 and 5.5
@@ -558,7 +565,7 @@ def test_elements_and_bytes_are_those_of_real_tensors(
 def draw_grid(draw: Draw) -> tuple[int, int, int, int]:
     """Batch, channels, and two even sides that differ."""
     rows, columns = draw.sample(range(2, 6), 2)
-    return draw.choice([2, 3]), draw.choice([2, 3, 4, 16]), 2 * rows, 2 * columns
+    return draw.choice([2, 3]), draw.choice([2, 3, 5, 6]), 2 * rows, 2 * columns
 
 
 @todo("5.7")

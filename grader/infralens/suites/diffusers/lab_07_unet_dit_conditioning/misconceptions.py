@@ -203,6 +203,23 @@ def divided_by_1000(t: Tensor, dim: int, flip: bool, shift: float) -> Tensor:
     return waves(t / 1000, dim, flip, dim // 2 - shift)
 
 
+@misconception("7.1", "timestep-in-half-precision", replaces="timestep_embedding", reads=TIMESTEP)
+def in_half_precision(t: Tensor, dim: int, flip: bool, shift: float) -> Tensor:
+    """The timestep went through bfloat16, which knows every fourth number only near 1000. Embed it
+    in float32 and cast the embedding, if at all."""
+    return waves(t.to(torch.bfloat16), dim, flip, dim // 2 - shift)
+
+
+@misconception("7.1", "frequencies-from-one", replaces="timestep_embedding", reads=TIMESTEP)
+def from_one(t: Tensor, dim: int, flip: bool, shift: float) -> Tensor:
+    """The frequencies were counted from i = 1. They begin at i = 0: the first one is 1, and its
+    angle is the timestep itself."""
+    half = dim // 2
+    steps = torch.arange(1, half + 1, device=t.device) / (half - shift)
+    a = t.to(torch.float32).unsqueeze(1) * 10000.0**-steps
+    return halves(a.cos(), a.sin(), dim) if flip else halves(a.sin(), a.cos(), dim)
+
+
 # 7.2
 
 
@@ -235,6 +252,14 @@ def interleaved(h: Tensor, c: Tensor | None, w: Weights, heads: int, m: Any) -> 
     q, k, v = (x.view(len(x), x.shape[1], -1, heads).permute(0, 3, 1, 2) for x in three(h, c, w))
     gathered = hide(likeness(q, k), m).softmax(-1) @ v
     return layer(gathered.permute(0, 2, 3, 1).flatten(2), w, "to_out.0")
+
+
+@misconception("7.2", "channels-dealt-out-to-heads", replaces="cross_attention", reads=ATTENTION)
+def dealt_out(h: Tensor, c: Tensor | None, w: Weights, heads: int, m: Any) -> Tensor:
+    """The channels were dealt out to the heads one by one, and joined head by head. A head's
+    channels lie next to each other: split the width into (heads, head size)."""
+    q, k, v = (x.view(len(x), x.shape[1], -1, heads).permute(0, 3, 1, 2) for x in three(h, c, w))
+    return finish(hide(likeness(q, k), m).softmax(-1), v, w)
 
 
 @misconception("7.2", "keys-and-values-from-hidden", replaces="cross_attention", reads=ATTENTION)
