@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 from infralens.examiner.processes import (
     KEPT_ENVIRONMENT,
@@ -33,6 +33,8 @@ from infralens.report import CheckResult, Environment, Note, Report, TodoResult,
 
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
+Naming = Literal["full", "brief", "none"]  # how long a mistake's name is looked for
+Stop = Literal["never", "first failure"]  # when no more of a todo is checked
 OnEvent = Callable[[dict[str, Any]], None]
 EXAMINER = ("-m", "infralens.examiner")
 EXAMINER_KEEPS = (
@@ -55,6 +57,15 @@ class UnavailableError(Exception):
 
 
 @dataclass(frozen=True)
+class Wishes:
+    """How much a grade is to find out; whether a todo is paid depends on none of it."""
+
+    naming: Naming = "full"
+    stop: Stop = "never"
+    first: str | None = None  # the case to begin with, such as "test_x[case]"
+
+
+@dataclass(frozen=True)
 class Request:
     """What to grade, and how."""
 
@@ -64,6 +75,7 @@ class Request:
     seed: int
     device: str
     isolation: str
+    wishes: Wishes = Wishes()
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -206,6 +218,7 @@ class Examiner:
             "isolation": request.level,
             "masked": list(request.lab.masked),
             "loaded": list(request.lab.loaded),
+            "wishes": asdict(request.wishes),
         }
         self.line.write(message)
 
@@ -316,6 +329,7 @@ def grade(
     seed: int | None = None,
     device: str = "cpu",
     isolation: str = "process",
+    wishes: Wishes = Wishes(),
     on_event: OnEvent = lambda event: None,
     using: Examiner | None = None,
 ) -> Report:
@@ -327,6 +341,7 @@ def grade(
         seed=secrets.randbits(32) if seed is None else seed,
         device=device,
         isolation=isolation,
+        wishes=wishes,
     )
     if using is not None:
         return using.grade(request, on_event)

@@ -20,18 +20,17 @@ from typing import Any
 
 import psutil
 import yaml
-from timed import STARTS
 
 from infralens.authoring.runs import unpassed
 from infralens.examiner.sandbox import unavailable
-from infralens.grading import Examiner, UnreadableError, examiner, grade
+from infralens.grading import Examiner, UnreadableError, Wishes, examiner, grade
 from infralens.labs import Lab, Place, find_labs, place_at, read_lab
 from infralens.report import Report
 
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE / "corpus"
 # Names are looked for after a submission's time is over: that is not what it is measured by.
-TIMED = (str(HERE / "timed.py"),)
+BRIEFLY = Wishes(naming="brief")
 LONGEST_START_SECONDS = 20.0  # of what takes longer, the submission is the cause
 KIT = CORPUS / "_kit.py"
 KINDS = (
@@ -334,7 +333,7 @@ class Arena:
         self.temporary.mkdir()
         self.suites = root / "suites"
         self.serving: Examiner | None = None
-        self.starts = root / "starts"
+        self.starts: list[float] = []  # the seconds of each candidate's start, of the last grade
         self.seconds_of_nothing: dict[tuple[str, str], float] = {}
         self.deaths = 0
         self.at_rest = self.folders_at_rest = 0
@@ -366,12 +365,11 @@ class Arena:
             self.close()
         if self.serving is None:
             with self._surroundings(self.root):
-                self.serving = Examiner(serve=True, program=TIMED)
+                self.serving = Examiner(serve=True)
         if (isolation, lab.id) not in self.seconds_of_nothing:
             for _ in range(2):
-                self.starts.unlink(missing_ok=True)
                 started = time.monotonic()
-                grade(lab, lab.stub, isolation=isolation, using=self.serving)
+                self._graded(lab, lab.stub, isolation=isolation, using=self.serving)
                 seconds = time.monotonic() - started
             # A stub takes no time of its own: this is what an honest grade of nothing costs here.
             # And each lab may keep a template of its own in stock, with what it wants loaded.
@@ -384,10 +382,7 @@ class Arena:
 
         Its time begins when the first is over, and the last may have begun just before its end.
         """
-        if not self.starts.exists():
-            return 0.0
-        took = [float(line) for line in self.starts.read_text(encoding="ascii").split()]
-        ends = took[:1] + took[1:][-1:]
+        ends = self.starts[:1] + self.starts[1:][-1:]
         return sum(min(seconds, LONGEST_START_SECONDS) for seconds in ends)
 
     def _rest(self) -> None:
@@ -407,13 +402,12 @@ class Arena:
         """Start processes here, with temporary files where they can be counted."""
         before, tempdir = Path.cwd(), os.environ.get("TMPDIR")
         os.environ |= {"TMPDIR": str(self.temporary), MARKER: str(self.root)}
-        os.environ[STARTS] = str(self.starts)
         os.chdir(folder)
         try:
             yield
         finally:
             os.chdir(before)
-            del os.environ[MARKER], os.environ[STARTS]
+            del os.environ[MARKER]
             if tempdir is None:
                 del os.environ["TMPDIR"]
             else:
@@ -443,7 +437,7 @@ class Arena:
         before = {path: _contents(path) for path in houses}
         if others and not attack.is_control:
             # What lies beside may matter to a process that is started there.
-            with self._surroundings(folder), examiner(program=TIMED) as alone:
+            with self._surroundings(folder), examiner() as alone:
                 self._grade(plain, submission, todos, alone, outcome)
             outcome.seconds_past = 0.0  # it pays for its own start
         else:
@@ -465,10 +459,11 @@ class Arena:
     def _grade(
         self, lab: Lab, submission: Path, todos: Sequence[str], by: Examiner, outcome: Outcome
     ) -> None:
-        self.starts.unlink(missing_ok=True)
         monitor, started = Monitor(by.process.pid), time.monotonic()
         try:
-            report = grade(lab, submission, todos=todos, isolation=outcome.isolation, using=by)
+            report = self._graded(
+                lab, submission, todos=todos, isolation=outcome.isolation, using=by
+            )
             outcome.points, outcome.grader_error = report.score, report.grader_error
             outcome.report = replace(report)
             text = report.to_json()
@@ -484,9 +479,19 @@ class Arena:
         outcome.seconds_crowded, outcome.examiner_mb = monitor.seconds_crowded, monitor.examiner_mb
         outcome.candidate_mb = monitor.candidate_mb
 
+    def _graded(self, lab: Lab, submission: Path, **how: Any) -> Report:
+        """One grade; how long the candidates took to start in it is kept in `starts`."""
+        self.starts = []
+
+        def note(event: dict[str, Any]) -> None:
+            if event["event"] == "starts":
+                self.starts = event["seconds"]
+
+        return grade(lab, submission, wishes=BRIEFLY, on_event=note, **how)
+
     def _grade_the_next(self, lab: Lab, by: Examiner, outcome: Outcome) -> None:
         """Grade a stub in the same examiner: what was planted for the next learner shows here."""
-        report = grade(lab, lab.stub, isolation=outcome.isolation, using=by)
+        report = grade(lab, lab.stub, isolation=outcome.isolation, wishes=BRIEFLY, using=by)
         outcome.points += report.score
         outcome.grader_error = outcome.grader_error or report.grader_error
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from infralens.authoring import with_misconception
-from infralens.authoring.runs import NAMELESS
+from infralens.authoring.runs import WHETHER_PAID
 from infralens.examiner.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
@@ -56,7 +56,13 @@ def faults(lab: Lab, wrong: Wrong, seeds: list[int], folder: Path, warm: Examine
     found = []
     for seed in seeds:
         report = grade(
-            lab, path, seed=seed, todos=[wrong.todo], isolation="process", device="cpu", using=warm
+            lab,
+            path,
+            seed=seed,
+            todos=[wrong.todo],
+            isolation="process",
+            wishes=WHETHER_PAID,
+            using=warm,
         )
         if report.grader_error:
             found.append(f"seed {seed}: {report.grader_error}")
@@ -71,7 +77,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     options = parser.parse_args()
     console, bad = Console(), 0
-    with examiner(serve=True, program=NAMELESS) as warm, tempfile.TemporaryDirectory() as name:
+    with examiner(serve=True) as warm, tempfile.TemporaryDirectory() as name:
         for lab in [lab for lab in LABS if lab.id in options.lab]:
             answers = list(wrong_answers(lab))
             for wrong in track(answers, f"{lab.id}: {len(answers)} wrong answers", console=console):

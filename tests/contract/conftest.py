@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infralens.grading import Examiner, examiner, grade
+from infralens.grading import Examiner, Wishes, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report
 
@@ -16,12 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from variants import Grade  # a module beside this one
 
-HURRIED = Path(__file__).parents[1] / "hurried.py"
-
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Examiner]:
-    with examiner(serve=True, program=(str(HURRIED),)) as running:
+    with examiner(serve=True) as running:
         yield running
 
 
@@ -30,10 +28,15 @@ def grade_text(warm: Examiner, tmp_path: Path) -> Grade:
     """Grade a text as a submission to a lab."""
 
     def grade_it(
-        lab: Lab, text: str, *, seed: int | None = None, todos: tuple[str, ...] | None = None
+        lab: Lab,
+        text: str,
+        *,
+        seed: int | None = None,
+        todos: tuple[str, ...] | None = None,
+        wishes: Wishes = Wishes(naming="none"),  # noqa: B008  # frozen
     ) -> Report:
         path = tmp_path / lab.file
         path.write_text(text, encoding="utf-8")
-        return grade(lab, path, seed=seed, todos=todos, device="cpu", using=warm)
+        return grade(lab, path, seed=seed, todos=todos, device="cpu", wishes=wishes, using=warm)
 
     return grade_it

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infralens.authoring.runs import WHETHER_PAID
 from infralens.labs import Lab
 from infralens.stubs import answer_lines
 from variants import LABS, Grade, lost, variants_of, wrong_of
@@ -73,7 +74,8 @@ def test_a_wrong_answer_loses_its_todo(
     solution = solution_of(lab)
     assert solution.count(entry["replace"]) == 1
     text = solution.replace(entry["replace"], entry["by"])
-    report = grade_text(lab, text, seed=base_seed, todos=(str(entry["todo"]),))
+    todos = (str(entry["todo"]),)
+    report = grade_text(lab, text, seed=base_seed, todos=todos, wishes=WHETHER_PAID)
     assert report.grader_error is None
     assert report.score == 0, f"seed {report.seed}"
     assert report.todos[0].status in ("failed", "error")

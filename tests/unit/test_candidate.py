@@ -16,7 +16,7 @@ import pytest
 from infralens.examiner import assert_equals
 from infralens.examiner.comparison import MismatchError
 from infralens.examiner.misconceptions import misconceptions_of
-from infralens.examiner.naming import ALL_NAMING_SECONDS, NAMING_SECONDS, Names
+from infralens.examiner.naming import NAMING_SECONDS, Names
 from infralens.examiner.trial import Trial
 from infralens.grading import examiner, grade
 from infralens.report import CheckResult, Report
@@ -968,11 +968,12 @@ def search(workshop: Any) -> Search:
 
 def test_no_name_is_looked_for_when_the_time_for_names_is_over(search: Search) -> None:
     assert search.find("test_one", 2) == ("two", ["two"])
-    search.names.seconds["90.1"] = NAMING_SECONDS + 1
+    most, most_of_all = NAMING_SECONDS["full"]
+    search.names.seconds["90.1"] = most + 1
     assert search.find("test_one", 2) == (None, [])
     search.names.seconds["90.1"] = 0.0
     assert search.find("test_other", 2) == ("two", ["two"])
-    search.names.seconds["90.2"] = ALL_NAMING_SECONDS + 1
+    search.names.seconds["90.2"] = most_of_all + 1
     assert search.find("test_one", 2) == (None, [])
 
 

@@ -9,13 +9,13 @@ import inspect
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from infralens.authoring.proofs import MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts
 from infralens.examiner.misconceptions import Misconception, misconceptions_of
-from infralens.grading import Examiner, examiner, grade
+from infralens.grading import Examiner, Wishes, examiner, grade
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
 from infralens.stubs import MarkerError
@@ -28,7 +28,7 @@ SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-
 TRUSTED = "process"  # an author's own code; a sandbox for each grade would only take longer
 HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.sabotage")
-NAMELESS = ("-m", "infralens.examiner.nameless")
+WHETHER_PAID = Wishes(naming="none", stop="first failure")
 OnStep = Callable[[str], None]
 Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions
 
@@ -108,13 +108,26 @@ class Workbench:
         ]
 
     def grade(
-        self, text: str, *, seed: int | None = None, todos: Sequence[str] | None = None
+        self,
+        text: str,
+        *,
+        seed: int | None = None,
+        todos: Sequence[str] | None = None,
+        wishes: Wishes = Wishes(),  # noqa: B008  # frozen
     ) -> Report:
         path = self.folder / self.proof.lab.file
         path.write_text(text, encoding="utf-8")
         self.proof.grades += 1
         lab = self.proof.lab
-        return grade(lab, path, seed=seed, todos=todos, isolation=TRUSTED, using=self.warm)
+        return grade(
+            lab,
+            path,
+            seed=seed,
+            todos=todos,
+            isolation=TRUSTED,
+            wishes=wishes,
+            using=self.warm,
+        )
 
     def solution(self) -> str:
         assert self.proof.lab.solution is not None
@@ -212,20 +225,16 @@ def prove_no_draw_pays(bench: Workbench, seeds: int) -> None:
         return
     proof = bench.proof
     wrong_ones = bench.misconceptions()
-    with examiner(serve=True, program=NAMELESS) as nameless:
-        others = replace(bench, warm=nameless)
-        for number, wrong in wrong_ones:
-            bench.on_step(f"misconception {number}, other seeds: {wrong.name}")
-            text = with_misconception(bench.solution(), wrong)
-            for turn in range(1, seeds):
-                seed = bench.first_seed + number + turn * len(wrong_ones)
-                report = others.grade(text, seed=seed, todos=[wrong.todo])
-                if report.grader_error:
-                    proof.fault(f"misconception {wrong.name}, seed {seed}: {report.grader_error}")
-                elif report.score:
-                    proof.fault(
-                        f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}"
-                    )
+    for number, wrong in wrong_ones:
+        bench.on_step(f"misconception {number}, other seeds: {wrong.name}")
+        text = with_misconception(bench.solution(), wrong)
+        for turn in range(1, seeds):
+            seed = bench.first_seed + number + turn * len(wrong_ones)
+            report = bench.grade(text, seed=seed, todos=[wrong.todo], wishes=WHETHER_PAID)
+            if report.grader_error:
+                proof.fault(f"misconception {wrong.name}, seed {seed}: {report.grader_error}")
+            elif report.score:
+                proof.fault(f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}")
 
 
 def _reason(report: Report) -> str:

@@ -91,6 +91,7 @@ class Link:
         self.process: CandidateProcess | None = None
         self.generation = 0
         self.failure: Exception | None = None
+        self.starts: list[float] = []  # the seconds that each process took until it was ready
         self.deadline: float | None = None
         self.numbers = itertools.count(1)
         self.lent: dict[int, Any] = {}
@@ -148,8 +149,12 @@ class Link:
 
     def _begin(self) -> CandidateProcess:
         """A process that is ready; the lab's time starts with the first one."""
-        self.process, self.generation = self.start(), self.generation + 1
-        self._receive("ready", None, time.monotonic() + START_SECONDS)
+        started = time.monotonic()
+        try:
+            self.process, self.generation = self.start(), self.generation + 1
+            self._receive("ready", None, time.monotonic() + START_SECONDS)
+        finally:
+            self.starts.append(round(time.monotonic() - started, 3))
         if self.deadline is None:
             self.deadline = time.monotonic() + self.lab.limits.lab_seconds
         return self.process

@@ -27,8 +27,8 @@ from infralens.examiner.trial import ReplayedError, Trial, running
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
 # the wall a busy machine would find fewer names.
-NAMING_SECONDS = 20.0  # for one todo
-ALL_NAMING_SECONDS = 40.0  # for all todos of a run
+# For one todo, and for all todos of a run.
+NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.0)}
 _NOTHING = object()  # equal to no answer
 
 
@@ -37,6 +37,7 @@ class Names:
     """The search for names in one run: what it took so far, and what it has found out."""
 
     suite: Path
+    naming: str = "full"
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     found: set[str] = field(default_factory=set)
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -52,7 +53,7 @@ class Names:
         """The first misconception of this todo that gives the learner's answer, if one does.
 
         What was named in another check is tried first; what gave another answer in an earlier case
-        of this check is not tried again. The search ends with NAMING_SECONDS, ALL_NAMING_SECONDS.
+        of this check is not tried again. The search ends with NAMING_SECONDS.
         """
         wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
         if wrong is NO_ANSWER:
@@ -79,8 +80,8 @@ class Names:
         return None
 
     def _late(self, todo_id: str) -> bool:
-        spent = self.seconds.values()
-        return self.seconds[todo_id] > NAMING_SECONDS or sum(spent) > ALL_NAMING_SECONDS
+        most, most_of_all = NAMING_SECONDS[self.naming]
+        return self.seconds[todo_id] > most or sum(self.seconds.values()) > most_of_all
 
     def _likely_first(self, todo_id: str) -> list[Misconception]:
         known = [known for known in misconceptions_of(self.suite) if known.todo == todo_id]

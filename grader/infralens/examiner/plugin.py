@@ -61,6 +61,7 @@ PLAIN_PYTEST = (
 )
 
 MAX_MESSAGE = 2000  # a report holds a sentence, not what a submission can make of one
+STOPPED = "not run: an earlier check of this todo failed, and no more was asked for"
 FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
 Emit = Callable[[dict[str, Any]], None]
 
@@ -101,6 +102,9 @@ class ExaminerPlugin:
         device: str,
         todos: frozenset[str],
         emit: Emit,
+        naming: str = "full",
+        stop: str = "never",
+        first: str | None = None,
     ) -> None:
         self.lab, self.link, self._candidate = lab, link, candidate
         self.seed, self._device, self.todos, self.emit = seed, device, todos, emit
@@ -111,7 +115,9 @@ class ExaminerPlugin:
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
-        self.names = Names(lab.suite)
+        self.names = Names(lab.suite, naming)
+        self.stop, self.first = stop, first
+        self.stopped: set[str] = set()
 
     @pytest.fixture
     def candidate(self) -> Any:
@@ -149,6 +155,7 @@ class ExaminerPlugin:
                 self.guards[name] = _guards(item)
                 self.planned[name] = self.planned.get(name, 0) + 1
                 kept.append(item)
+        kept.sort(key=lambda item: (not _is_canary(item), item.name != self.first))
         items[:] = kept
         for todo_id, checks in self.checks.items():
             if not checks:
@@ -179,11 +186,15 @@ class ExaminerPlugin:
         if todo_id in self.given_up:
             message = "not run: your code gave no answer to an earlier check of this todo"
             outcome = CaseOutcome(case_id(pyfuncitem), "not_run", message)
+        elif todo_id in self.stopped:
+            outcome = CaseOutcome(case_id(pyfuncitem), "not_run", STOPPED)
         else:
             outcome = self._examine(pyfuncitem, arguments)
         last = len(self.outcomes.get(name, ())) + 1 == self.planned[name]
         if last and outcome.status == "passed" and "draw" in arguments:
             outcome = self._examined_again(pyfuncitem, arguments, outcome)
+        if outcome.status != "passed" and self.stop == "first failure":
+            self.stopped.add(todo_id)
         self.outcomes.setdefault(name, []).append(outcome)
         if last:
             self.emit({"event": "check", "name": name, "todo": todo_id, "status": outcome.status})

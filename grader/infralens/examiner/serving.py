@@ -3,9 +3,10 @@
 Our first line is {"event": "private"}: from now on nobody can read our memory. The command's first
 is {"token": ...}; every later line, in both directions, carries that token, and an event the id of
 its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": ..., "todos": [...],
-"seed": ..., "device": ..., "isolation": ..., "masked": [...], "loaded": [...]}. Events: "planned";
-"check" for each check; and at the end one of "result", "unreadable", "unavailable" and
-"grader_error".
+"seed": ..., "device": ..., "isolation": ..., "masked": [...], "loaded": [...],
+"wishes": {"naming": ..., "stop": ..., "first": ...}}. Events: "planned"; "check" for each check;
+"starts", the seconds that each candidate took to start; and at the end one of "result",
+"unreadable", "unavailable" and "grader_error".
 """
 
 from __future__ import annotations
@@ -293,17 +294,21 @@ def _graded(
         limit_address_space=device == "cpu",
         max_processes=SANDBOX_PROCESSES if setting.isolation == "sandbox" else None,
     )
-    with linked(link) as candidate:
-        plugin = ExaminerPlugin(
-            lab,
-            link,
-            candidate,
-            seed=request["seed"],
-            device=device,
-            todos=frozenset(request["todos"]),
-            emit=emit,
-        )
-        run_checks(plugin)
+    try:
+        with linked(link) as candidate:
+            plugin = ExaminerPlugin(
+                lab,
+                link,
+                candidate,
+                seed=request["seed"],
+                device=device,
+                todos=frozenset(request["todos"]),
+                emit=emit,
+                **request["wishes"],
+            )
+            run_checks(plugin)
+    finally:
+        emit({"event": "starts", "seconds": link.starts})
     return {
         "event": "result",
         "grader_error": plugin.fault,
