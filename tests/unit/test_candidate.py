@@ -266,6 +266,12 @@ def test_a_callback_is_handed_no_more_than_some_times_what_the_check_gave(candid
     expect(candidate.caught(lambda x: 1, torch.ones(2**20)), 1)
 
 @todo("90.1")
+def test_a_callback_is_handed_no_device_that_holds_no_numbers(candidate):
+    for device in ("meta", "meta:0"):
+        expect(candidate.caught(lambda *x: 1, device),
+            "RemoteError: ValueError: nothing is on the device meta here")
+
+@todo("90.1")
 def test_a_callback_takes_no_more_memory_than_a_check_has_room_for(candidate):
     rows, columns = torch.ones(100_000, 1), torch.ones(1, 100_000)
     expect(candidate.caught(lambda *x: x[0] * x[1], rows, columns), "RemoteError: MemoryError: "
@@ -1159,6 +1165,9 @@ USED = {
     ),
     "an argument that is one level too deep": "candidate.given([candidate_answer])",
     "arithmetic": "assert_equals(1, value=candidate_answer + 1)",
+    "an operation on what no right answer is as large as": (
+        "torch.linalg.matrix_rank(candidate.large())"
+    ),
 }
 
 
@@ -1174,7 +1183,8 @@ def test_{number}(candidate):
         for number, line in enumerate(USED.values(), start=1)
     )
     lab = workshop.lab(checks, todos=[f"90.{n + 1}" for n in range(len(USED))])
-    deep = "def given(x): return 1\ndef deep():\n    x = 1\n"
+    deep = "import torch\ndef large(): return torch.ones(3600, 3600)\n"
+    deep += "def given(x): return 1\ndef deep():\n    x = 1\n"
     deep += "    for _ in range(31): x = [x]\n    return x\n"
     report: Report = workshop.grade(lab, deep)
     return report
@@ -1184,6 +1194,8 @@ def test_what_breaks_with_an_answer_in_reach_is_the_submissions_fault(used: Repo
     assert used.grader_error is None
     assert used.score == 0
     assert {todo.status for todo in used.todos} == {"failed"}
+    said = checks_of(used)[f"test_{len(USED)}"].message
+    assert said == "returned 52 MB, far more than any right answer to what the check gave"
 
 
 ANSWERS = """

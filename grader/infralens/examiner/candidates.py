@@ -40,6 +40,9 @@ from infralens.labs import Lab
 # What a lent function may be handed: some times what the check gave, and a little whatever that is.
 MOST_HANDED_TIMES = 4
 MOST_HANDED_BYTES = 2**18
+# The same for an answer: the examiner computes with it, in operations that nothing stops.
+MOST_ANSWERED_TIMES = 8
+MOST_ANSWERED_BYTES = 2**24
 
 
 class NoAnswerError(SubmissionError):
@@ -112,6 +115,11 @@ class Link:
         """One question to the learner's code and its answer."""
         self._require_loaded()
         answer = self._exchange(message, self.lab.limits.call_seconds)
+        most = MOST_ANSWERED_TIMES * self.given_bytes + MOST_ANSWERED_BYTES
+        if self.handed_bytes > most:
+            size = f"{self.handed_bytes / 1e6:,.0f} MB"
+            sentence = f"returned {size}, far more than any right answer to what the check gave"
+            raise MismatchError(sentence, answer=NO_ANSWER)
         received(answer)
         return answer
 
@@ -341,6 +349,8 @@ class Link:
         if self.handed_bytes > most:
             handed = f"{self.handed_bytes / 1e6:,.1f} MB"
             raise ValueError(f"{handed} were handed to this function, far more than the check gave")
+        if (device := _elsewhere([args, kwargs])) is not None:
+            raise ValueError(f"nothing is on the device {device} here")
         received(args, kwargs)
         if question["kind"] == "callback":
             return target(*args, **kwargs)
@@ -355,6 +365,18 @@ def _holds_handle(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_holds_handle, value.values()))
     return isinstance(value, Handle)
+
+
+def _elsewhere(value: Any) -> str | None:
+    """A device that holds no numbers, or is another than there is, named in arguments."""
+    if isinstance(value, list | tuple):
+        return next((found for item in value if (found := _elsewhere(item))), None)
+    if isinstance(value, dict):
+        return _elsewhere(list(value.values()))
+    if isinstance(value, str) and value.split(":")[0] in ("meta", "cuda", "mps", "xpu", "hpu"):
+        value = torch.device(value.split(":")[0])
+    here = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    return str(value) if isinstance(value, torch.device) and value.type not in here else None
 
 
 def _raised(type_name: str, text: str) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from infralens.examiner.submission import Submission
 from infralens.report import Note
@@ -66,11 +67,17 @@ TEXTS = {
 MOST = 50
 
 
-def notes_on(submission: Submission, masked: tuple[str, ...]) -> tuple[Note, ...]:
-    """At most 50 notes, by line; none for a text that is no Python."""
+def notes_on(submission: Submission, masked: tuple[str, ...], stub: Path) -> tuple[Note, ...]:
+    """At most 50 notes, by line; none for a text that is no Python, nor for the stub's imports."""
     try:
+        given = (
+            ast.parse(stub.read_text(encoding="utf-8")) if stub.is_file() else ast.Module([], [])
+        )
         tree = ast.parse(submission.text)
         found = {note for node in ast.walk(tree) for note in _noted(node, masked)}
+        imports = (n for n in ast.walk(given) if isinstance(n, ast.Import | ast.ImportFrom))
+        ours = {note.text for node in imports for note in _noted(node, masked)}
+        found = {note for note in found if note.text not in ours}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     return tuple(sorted(found, key=lambda note: (note.line, note.text))[:MOST])

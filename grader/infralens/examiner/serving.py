@@ -313,7 +313,7 @@ def _graded(
         "event": "result",
         "grader_error": plugin.fault,
         "todos": [asdict(result) for result in plugin.results()],
-        "notes": [asdict(note) for note in notes_on(submission, lab.masked)],
+        "notes": [asdict(note) for note in notes_on(submission, lab.masked, lab.stub)],
         "environment": {
             "device": device,
             "dtype": list(lab.dtypes),
