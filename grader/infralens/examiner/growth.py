@@ -10,6 +10,7 @@ import contextlib
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -31,8 +32,10 @@ class Meter:
         self.identity, self.reaped = _identity(pid), _reaped(pid)
         self.resident = self._resident()
         self.peak = self.resident
-        self._stopped = threading.Event()
+        self._stopped = False
+        self._sampling = threading.Event()
         threading.Thread(target=self._sample, daemon=True).start()
+        self.resume()
 
     def growth(self) -> int:
         """The largest growth so far."""
@@ -49,8 +52,17 @@ class Meter:
             raise MeterError("ended its process before its memory was measured")
         return max(peak - self.extent, sampled - TOUCHED_BYTES)
 
+    def resume(self) -> None:
+        """From here peaks of the resident size are seen."""
+        self._sampling.set()
+
+    def pause(self) -> None:
+        """Look no more until `resume`: nothing that is measured runs meanwhile."""
+        self._sampling.clear()
+
     def stop(self) -> None:
-        self._stopped.set()
+        self._stopped = True
+        self._sampling.set()
 
     def _resident(self) -> int:
         private = _status(self.process.pid, "RssAnon")
@@ -61,8 +73,10 @@ class Meter:
         return 0
 
     def _sample(self) -> None:
-        while not self._stopped.wait(SAMPLE_SECONDS) and self.process.is_running():
-            self.peak = max(self.peak, self._resident())
+        while self._sampling.wait() and not self._stopped:
+            with contextlib.suppress(MemoryError):  # a lent function at work leaves little room
+                self.peak = max(self.peak, self._resident())
+            time.sleep(SAMPLE_SECONDS)
 
 
 def extent(pid: int) -> int | None:

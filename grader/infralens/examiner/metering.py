@@ -42,6 +42,8 @@ def metered(candidate: Any, *, budget: int) -> Iterator[Any]:
         return
     link = _measured_link(candidate._link, budget)
     link.begin_check()
+    if link.meter is not None:
+        link.meter.resume()
     try:
         yield Candidate(link)
     except LearnerError as error:
@@ -51,6 +53,9 @@ def metered(candidate: Any, *, budget: int) -> Iterator[Any]:
         link.close()
         _judge(budget + max(asked, 1), budget, refused=asked)
         raise
+    finally:
+        if link.meter is not None:
+            link.meter.pause()
     if link.meter is not None and link.process is not None:
         _judge(_growth(link), budget)
 

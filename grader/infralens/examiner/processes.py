@@ -15,18 +15,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import psutil
 
 from infralens.examiner.launching import Launcher
+from infralens.examiner.watcher import Watcher
 
 START_SECONDS = 120.0  # a cold torch import from a slow disk takes half a minute
 MAX_OUTPUT = 16_000
-MAX_PROCESSES = 64
-WATCH_SECONDS = 0.05
 QUIET_SECONDS = 0.02
 PARENT_SECONDS = 0.5
 DEAF_SECONDS = 10.0
@@ -80,15 +79,17 @@ def children_of_ours() -> frozenset[int]:
     return frozenset(child.pid for child in psutil.Process().children(recursive=True))
 
 
-def kill_descendants(spare: Set[int] = frozenset()) -> None:
-    """Kill every process that descends from this one, except those in `spare` and theirs."""
+def kill_descendants(spare: Set[int] = frozenset(), alone: Set[int] = frozenset()) -> None:
+    """Kill every process that descends from this one.
+
+    Those in `spare` live on and theirs with them; those in `alone` do, and theirs do not.
+    """
     me = psutil.Process()
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        victims = []
-        for child in me.children(recursive=True):
-            if child.pid not in spare:
-                victims.append(child)
+        children = me.children(recursive=True)
+        kept = alone | _families(spare)  # asked only now: whoever is new is known by now
+        victims = [child for child in children if child.pid not in kept]
         if not victims:
             return
         # Stopped first: a fork bomb otherwise grows between the look and the blow.
@@ -101,6 +102,15 @@ def kill_descendants(spare: Set[int] = frozenset()) -> None:
         _, alive = psutil.wait_procs(victims, timeout=0.5)
         if not alive and sys.platform == "win32":
             return
+
+
+def _families(pids: Set[int]) -> set[int]:
+    """These processes and all that descends from them. psutil misses none, and kills follow."""
+    found = set(pids)
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            found |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    return found
 
 
 def candidate_environment(folder: Path) -> dict[str, str]:
@@ -120,18 +130,15 @@ def candidate_environment(folder: Path) -> dict[str, str]:
 
 
 class CandidateProcess:
-    """One started candidate. Frames come out of a queue, so that waiting has a time limit.
+    """One started candidate. Frames come out of a queue, so that waiting has a time limit."""
 
-    `others` gives the processes of ours that are none of this submission's.
-    """
-
-    def __init__(self, launcher: Launcher, others: Callable[[], Set[int]] = frozenset) -> None:
+    def __init__(self, launcher: Launcher, watcher: Watcher) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
         self.process = launcher.launch(self.folder, candidate_environment(self.folder))
         self.frames: queue.Queue[Any] = queue.Queue(maxsize=4)
         self.outbox: queue.Queue[bytes | None] = queue.Queue()
         self.output = Output(self.process.printed)
-        self.watch = Watch(self.process.pid, others)
+        self.watch = watcher.over(self.process.pid)
         self.ended = False
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._write, daemon=True).start()
@@ -274,76 +281,6 @@ class Output:
         text = bytes(self.kept).decode("utf-8", "replace")
         left = self.total - len(self.kept)
         return text + (f"\n… and {left:,} bytes more" if left > 0 else "")
-
-
-class Watch:
-    """Looks at a submission's processes and kills them when they take too much or grow too many.
-
-    Those are the candidate's tree, and whatever else descends from us and is none of the `others`:
-    orphans of the submission are handed to us (see `adopt_orphans`).
-    """
-
-    def __init__(self, pid: int, others: Callable[[], Set[int]] = frozenset) -> None:
-        self.pid, self.others = pid, others
-        self.limit_bytes: int | None = None
-        self.most_processes = MAX_PROCESSES
-        self.verdict: str | None = None
-        self._stopped = threading.Event()
-        self._baseline = 0
-
-    def limit(self, extra_mb: int) -> None:
-        """From here the tree may grow by `extra_mb` MiB."""
-        self._baseline = self._tree_bytes()[0]
-        self.limit_bytes = extra_mb * 2**20
-        threading.Thread(target=self._look, args=(extra_mb,), daemon=True).start()
-
-    def allow_no_more_processes(self) -> None:
-        """From here the tree may not grow."""
-        self.most_processes = len(self._tree_bytes()[1])
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _tree_bytes(self) -> tuple[int, list[psutil.Process]]:
-        try:
-            root = psutil.Process(self.pid)
-            tree = [root, *root.children(recursive=True)]
-            strays = psutil.Process().children(recursive=True)
-            # Asked only now: one that was started a moment ago is known by now.
-            known = {process.pid for process in tree} | self.others()
-            tree += [process for process in strays if process.pid not in known]
-        except psutil.Error:
-            return 0, []
-        total = 0
-        for process in tree:
-            with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-        return total, tree
-
-    def _look(self, extra_mb: int) -> None:
-        while not self._stopped.wait(WATCH_SECONDS):
-            try:
-                used, tree = self._tree_bytes()
-            except MemoryError:  # a lent function at work leaves little room: look again
-                continue
-            if not tree:
-                return
-            if len(tree) > self.most_processes:
-                few = self.most_processes < MAX_PROCESSES
-                more = "another process" if few else f"more than {MAX_PROCESSES} processes"
-                self.verdict = f"started {more}"
-            elif used > self._baseline + extra_mb * 2**20:
-                self.verdict = f"used more than {extra_mb:,} MiB of memory"
-            if self.verdict:
-                _freeze_and_kill(tree)
-                return
-
-
-def _freeze_and_kill(tree: list[psutil.Process]) -> None:
-    for act in (psutil.Process.suspend, psutil.Process.kill):
-        for process in tree:
-            with contextlib.suppress(psutil.Error, OSError):
-                act(process)
 
 
 def new_call() -> str:

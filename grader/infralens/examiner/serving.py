@@ -11,7 +11,6 @@ its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import platform
@@ -22,8 +21,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
-
-import psutil
 
 from infralens.examiner.launching import (
     CAN_FORK,
@@ -36,7 +33,6 @@ from infralens.examiner.processes import (
     CandidateProcess,
     adopt_orphans,
     candidate_environment,
-    children_of_ours,
     end_with_the_parent,
     kill_descendants,
     remove,
@@ -44,6 +40,7 @@ from infralens.examiner.processes import (
 )
 from infralens.examiner.sandbox import unavailable
 from infralens.examiner.submission import UnreadableError, read_submission
+from infralens.examiner.watcher import Watcher
 from infralens.labs import Lab, Place, read_lab
 
 SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
@@ -82,7 +79,7 @@ class Spares:
         self.more_will_follow = more_will_follow
         self.launchers: dict[Setting, Launcher] = {}
         self.started: list[CandidateProcess] = []
-        self.starting = False
+        self.watcher = Watcher(self.launcher_pids)
         self.waiting: dict[Setting, CandidateProcess] = {}
 
     def prepare(self, setting: Setting) -> None:
@@ -100,19 +97,17 @@ class Spares:
         return process
 
     def _started(self, setting: Setting) -> CandidateProcess:
-        if setting not in self.launchers:
-            self.launchers[setting] = self._launcher(setting)
-        self.starting = True
-        try:
-            process = CandidateProcess(self.launchers[setting], lambda: self.others(process))
+        with self.watcher.starting():  # a watch that looks meanwhile sees no stray
+            if setting not in self.launchers:
+                self.launchers[setting] = self._launcher(setting)
+            process = CandidateProcess(self.launchers[setting], self.watcher)
             self.started.append(process)
-        finally:  # a watch that waits for this sees no stray
-            self.starting = False
         return process
 
     def sweep(self) -> None:
         """Leave nothing of a submission: no process, and no folder that one made again."""
-        kill_descendants(spare=self.pids())
+        waiting = frozenset(process.pid for process in self.waiting.values())
+        kill_descendants(spare=waiting, alone=self.launcher_pids())
         for process in self.started:
             if process.ended and (process.folder.exists() or process.folder.is_symlink()):
                 remove(process.folder)
@@ -126,27 +121,9 @@ class Spares:
             return TemplateLauncher(environment, setting.loaded)
         return DirectLauncher(setting.loaded)
 
-    def pids(self) -> frozenset[int]:
-        """Processes that are to outlive a grade, with all that descends from them."""
-        kept = {process.pid for process in self.waiting.values()}
-        for launcher in self.launchers.values():
-            kept |= launcher.pids()
-        return frozenset(kept)
-
-    def others(self, but: CandidateProcess) -> frozenset[int]:
-        """Processes of ours beside this one: templates, and other candidates with theirs.
-
-        While one is started it may be anyone: a watch must not take it for a stray.
-        """
-        if self.starting:
-            return children_of_ours()
-        found = set(self.pids())
-        for process in [known for known in self.started if known is not but]:
-            found.add(process.pid)
-            with contextlib.suppress(psutil.Error):
-                family = psutil.Process(process.pid).children(recursive=True)
-                found |= {child.pid for child in family}
-        return frozenset(found)
+    def launcher_pids(self) -> frozenset[int]:
+        """Processes of the launchers themselves, which outlive a grade."""
+        return frozenset(pid for each in self.launchers.values() for pid in each.pids())
 
     def remove_folders(self) -> None:
         """Remove what the candidates wrote, for a signal handler: it takes no lock of theirs."""

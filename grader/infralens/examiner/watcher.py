@@ -1,0 +1,160 @@
+"""One watcher over all candidates: who takes too much, or grows too many, is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Set
+
+import psutil
+
+from infralens.examiner import tree
+
+MAX_PROCESSES = 64
+WATCH_SECONDS = 0.05
+FULL_SECONDS = 2.0  # between looks with psutil, which no child escapes
+
+
+class Watch:
+    """What one submission's processes may take, and the verdict on them."""
+
+    def __init__(self, pid: int, watcher: Watcher) -> None:
+        self.pid, self.watcher = pid, watcher
+        self.most_bytes: int | None = None
+        self.most_processes = MAX_PROCESSES
+        self.verdict: str | None = None
+        self.extra_mb = 0
+
+    def limit(self, extra_mb: int) -> None:
+        """From here the tree may grow by `extra_mb` MiB."""
+        self.extra_mb = extra_mb
+        self.most_bytes = tree.resident(self.watcher.family(self)) + extra_mb * 2**20
+        self.watcher.begin()
+
+    def allow_no_more_processes(self) -> None:
+        """From here the tree may not grow."""
+        self.most_processes = len(self.watcher.family(self))
+
+    def stop(self) -> None:
+        self.watcher.forget(self)
+
+    @property
+    def limited(self) -> bool:
+        return self.most_bytes is not None and self.verdict is None
+
+    def over_memory(self, used: int) -> str | None:
+        if self.most_bytes is not None and used > self.most_bytes:
+            return f"used more than {self.extra_mb:,} MiB of memory"
+        return None
+
+    def over_number(self, count: int) -> str | None:
+        if count <= self.most_processes:
+            return None
+        few = self.most_processes < MAX_PROCESSES
+        more = "another process" if few else f"more than {MAX_PROCESSES} processes"
+        return f"started {more}"
+
+
+class Watcher:
+    """Looks at every candidate of ours in one thread, as long as one is limited.
+
+    A submission's processes are its candidate's tree, and whatever else descends from us and is
+    nobody's: orphans are handed to us (see `adopt_orphans`). `launchers` gives the processes that
+    start candidates.
+    """
+
+    def __init__(self, launchers: Callable[[], Set[int]] = frozenset) -> None:
+        self.launchers = launchers
+        self._watches: tuple[Watch, ...] = ()
+        self._starting = 0
+        self._lock = threading.Lock()
+        self._looking = False
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[None]:
+        """In here a new process may be anyone's: it is not taken for a stray."""
+        with self._lock:
+            self._starting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starting -= 1
+
+    def over(self, pid: int) -> Watch:
+        """A watch over this candidate, which begins with its first limit."""
+        watch = Watch(pid, self)
+        with self._lock:
+            self._watches = (*self._watches, watch)
+        return watch
+
+    def forget(self, watch: Watch) -> None:
+        with self._lock:
+            self._watches = tuple(known for known in self._watches if known is not watch)
+
+    def begin(self) -> None:
+        """See to it that somebody looks."""
+        with self._lock:
+            if self._looking:
+                return
+            self._looking = True
+        threading.Thread(target=self._look_on, daemon=True).start()
+
+    def _look_on(self) -> None:
+        full = time.monotonic() + FULL_SECONDS
+        while True:
+            time.sleep(WATCH_SECONDS)
+            with self._lock:
+                self._looking = any(watch.limited for watch in self._watches)
+                if not self._looking:
+                    return
+            # A lent function at work leaves little room, and a process may end at any moment.
+            with contextlib.suppress(MemoryError, psutil.Error, OSError):
+                sure = time.monotonic() > full
+                self.look(sure=sure)
+                if sure:
+                    full = time.monotonic() + FULL_SECONDS
+
+    def look(self, *, sure: bool = False) -> None:
+        """Judge every watch by what descends from us now; `sure`: with a look that misses none."""
+        families = self._families(sure)
+        for watch, family in families.items():
+            if not watch.limited:
+                continue
+            verdict = watch.over_memory(tree.resident(family))
+            if verdict is None and watch.over_number(len(family)):
+                # Looked at again: what ends at this moment is nobody's for an instant.
+                verdict = watch.over_number(len(self.family(watch)))
+            if verdict is not None:
+                watch.verdict = verdict
+                _freeze_and_kill(self.family(watch) | family)
+
+    def family(self, watch: Watch) -> frozenset[int]:
+        """One watch's processes, none missed."""
+        return self._families(True).get(watch, frozenset())
+
+    def _families(self, sure: bool) -> dict[Watch, frozenset[int]]:
+        """Each watch's processes."""
+        children = tree.children_of(os.getpid(), sure=sure)
+        with self._lock:  # asked only now: one that was started a moment ago is known by now
+            watches, starting = self._watches, self._starting
+        families = {watch: {watch.pid} | tree.below(watch.pid, children) for watch in watches}
+        strays: set[int] = set()
+        if not starting:
+            strays = tree.below(os.getpid(), children).difference(
+                self.launchers(), *families.values()
+            )
+        return {watch: frozenset(family | strays) for watch, family in families.items()}
+
+
+def _freeze_and_kill(pids: Set[int]) -> None:
+    processes = []
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            processes.append(psutil.Process(pid))
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for process in processes:
+            with contextlib.suppress(psutil.Error, OSError):
+                act(process)

@@ -1,0 +1,41 @@
+"""What is kept ready for the next grade, and outlives this one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+SUITE = """
+    @todo("90.1")
+    def test_one(candidate):
+        "One is one."
+        assert_equals(candidate.one(), lambda: 1)
+"""
+RIGHT = "def one():\n    return 1\n"
+SOON = 60.0
+
+
+def stocked(examiner: int) -> set[int]:
+    """The sandboxes under an examiner, as soon as one waits whose candidate runs."""
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline:
+        family = psutil.Process(examiner).children(recursive=True)
+        alive = [each for each in family if each.status() != psutil.STATUS_ZOMBIE]
+        found = {each.pid for each in alive if each.name() == "bwrap"}
+        if found and any("infralens.candidate" in each.cmdline() for each in alive):
+            return {each.pid for each in alive}
+        time.sleep(0.05)
+    raise AssertionError("no sandbox was stocked")
+
+
+@pytest.mark.sandbox
+def test_a_syntax_error_leaves_the_stocked_sandbox_to_the_next_save(workshop: Any) -> None:
+    lab = workshop.lab(SUITE)
+    assert workshop.grade(lab, RIGHT, isolation="sandbox").passed
+    before = stocked(workshop.warm.process.pid)
+    assert workshop.grade(lab, "def one(:\n", isolation="sandbox").score == 0
+    assert stocked(workshop.warm.process.pid) >= before
+    assert workshop.grade(lab, RIGHT, isolation="sandbox").passed

@@ -1,0 +1,142 @@
+"""Who is watched, who is spared, and what a look sees; without torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from infralens.examiner import tree
+from infralens.examiner.watcher import Watcher
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX processes")
+
+SOON = 10.0
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+kept = bytearray(b"x") * {megabytes} * 2**20
+print("kept", flush=True)
+time.sleep(60)
+"""
+ALONE = """
+import sys
+from infralens.examiner.processes import adopt_orphans, kill_descendants
+import subprocess, psutil, time
+
+adopt_orphans()
+families = []
+for number in range(3):
+    process = subprocess.Popen([sys.executable, "-S", "-c", sys.argv[1]], stdout=subprocess.PIPE)
+    families.append((process.pid, int(process.stdout.readline())))
+(spared, theirs), (alone, gone), family = families
+kill_descendants(spare={spared}, alone={alone})
+def lives(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+print([lives(pid) for pid in (spared, theirs, alone, gone, *family)])
+kill_descendants()
+"""
+Started = Callable[..., tuple[int, int]]
+
+
+def test_the_spared_keep_what_descends_from_them() -> None:
+    command = [sys.executable, "-c", ALONE, PARENT.format(megabytes=0)]
+    told = subprocess.check_output(command, text=True, timeout=60)
+    assert told.strip() == "[True, True, True, False, False, False]"
+
+
+@pytest.fixture
+def started() -> Iterator[Started]:
+    """A process with a child: their pids, once both run."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(megabytes: int = 0) -> tuple[int, int]:
+        program = PARENT.format(megabytes=megabytes)
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", program],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        begun.append(process)
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.stdout.readline()
+        return process.pid, child
+
+    yield start
+    for process in begun:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_a_look_sees_whom_psutil_sees(started: Started) -> None:
+    pids = started()
+    for sure in (False, True):
+        found = tree.below(os.getpid(), tree.children_of(os.getpid(), sure=sure))
+        assert found >= set(pids)
+    assert tree.resident({pids[0]}) == psutil.Process(pids[0]).memory_info().rss
+
+
+HEADLESS = """
+import ctypes, threading, time
+kept = bytearray(b"x") * 100 * 2**20
+threading.Thread(target=lambda: (time.sleep(0.2), print("\\n", flush=True), time.sleep(60))).start()
+ctypes.CDLL(None).syscall(60 if "x86_64" in __import__("platform").machine() else 93, 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux threads")
+def test_a_process_whose_first_thread_has_ended_is_counted() -> None:
+    with subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert psutil.Process(process.pid).memory_info().rss == 0  # this is what it hides
+            assert tree.resident({process.pid}) > 100 * 2**20
+        finally:
+            process.kill()
+
+
+def test_one_who_takes_too_much_ends_and_his_neighbour_does_not(started: Started) -> None:
+    watcher = Watcher()
+    small, large = started(), started(megabytes=200)
+    quiet, greedy = watcher.over(small[0]), watcher.over(large[0])
+    quiet.limit(100)
+    greedy.limit(100)
+    assert greedy.most_bytes is not None
+    greedy.most_bytes -= 200 * 2**20  # as if it had been limited before it took them
+    deadline = time.monotonic() + SOON
+    while greedy.verdict is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert greedy.verdict == "used more than 100 MiB of memory"
+    assert quiet.verdict is None
+    assert psutil.Process(small[0]).status() != psutil.STATUS_ZOMBIE
+    quiet.stop()
+    greedy.stop()
+
+
+def test_a_stray_counts_unless_one_is_starting_or_it_is_a_launcher(started: Started) -> None:
+    mine, stray = started(), started()
+    watcher = Watcher(lambda: frozenset(stray))
+    watch = watcher.over(mine[0])
+    watch.limit(1000)
+    watch.allow_no_more_processes()
+    watcher.look()
+    assert watch.verdict is None
+    watcher.launchers = frozenset
+    with watcher.starting():
+        watcher.look()
+    assert watch.verdict is None
+    watcher.look()
+    assert watch.verdict == "started another process"
+    watch.stop()
