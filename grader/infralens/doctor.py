@@ -81,6 +81,7 @@ def isolation() -> tuple[Finding, ...]:
         level = Finding("isolation", "process", True, f"no sandbox: {reason}")
         return (level,)
     from infralens.examiner.probing import probe_the_sandbox
+    from infralens.examiner.seccomp import refused
 
     probes = probe_the_sandbox()
     level = Finding("isolation", "sandbox", all(probe.held for probe in probes))
@@ -90,6 +91,7 @@ def isolation() -> tuple[Finding, ...]:
             Finding(f"  {probe.name}", "holds" if probe.held else "DOES NOT HOLD", probe.held)
             for probe in probes
         ),
+        Finding("  refused calls", ", ".join(refused()) or "none here", bool(refused())),
     )
 
 

@@ -26,7 +26,11 @@ MAY_KNOW = {
     "infralens.regular": (),
     "infralens.revisions": ("infralens.examiner.sandbox", "infralens.regular"),
     # It says which isolation is there by asking those who make it.
-    "infralens.doctor": ("infralens.examiner.sandbox", "infralens.examiner.probing"),
+    "infralens.doctor": (
+        "infralens.examiner.sandbox",
+        "infralens.examiner.probing",
+        "infralens.examiner.seccomp",
+    ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
     "infralens.examiner": (
         "infralens.wire",

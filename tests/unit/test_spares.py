@@ -12,7 +12,7 @@ SUITE = """
     @todo("90.1")
     def test_one(candidate):
         "One is one."
-        assert_equals(candidate.one(), lambda: 1)
+        assert_equals(candidate.one(), value=1)
 """
 RIGHT = "def one():\n    return 1\n"
 SOON = 60.0

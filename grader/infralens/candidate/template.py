@@ -60,6 +60,7 @@ def _settle(order: dict[str, object], ends: list[int]) -> None:
     os.environ.update(environment)
     os.chdir(str(order["folder"]))
     limits.die_with_the_examiner()
+    limits.fresh_keyring()
 
 
 def _report_endings(control: socket.socket) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, cast
 
-from infralens.examiner import sandbox
+from infralens.examiner import sandbox, seccomp
 
 PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
 TEMPLATE_SECONDS = 120.0
@@ -68,7 +68,14 @@ class Launcher(Protocol):
 class _Direct:
     """A candidate that is our own child."""
 
-    def __init__(self, command: tuple[str, ...], folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        folder: Path,
+        env: Mapping[str, str],
+        inherited: tuple[int, ...] = (),
+    ) -> None:
+        seccomp.fresh_keyring()
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -77,6 +84,7 @@ class _Direct:
             cwd=folder,
             env=dict(env),
             start_new_session=True,
+            pass_fds=inherited,
         )
         self.pid = self.process.pid
         self.requests = _pipe(self.process.stdin)
@@ -128,10 +136,16 @@ class SandboxLauncher:
         self.masks = sandbox.mask_folder()
 
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
-        command = sandbox.sandboxed(
-            self.command, environment, masked=self.masked, masks=self.masks, cuda=self.cuda
-        )
-        return _Direct(tuple(command), folder, environment)
+        with seccomp.opened() as calls:
+            command = sandbox.sandboxed(
+                self.command,
+                environment,
+                masked=self.masked,
+                masks=self.masks,
+                cuda=self.cuda,
+                calls=calls,
+            )
+            return _Direct(tuple(command), folder, environment, (calls,) if calls else ())
 
     def pids(self) -> frozenset[int]:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Proof that the sandbox holds here: three probes that are run in it and must fail to get out."""
+"""Proof that the sandbox holds here: probes that are run in it and must fail to get out."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from infralens.examiner import seccomp
 from infralens.examiner.processes import candidate_environment
 from infralens.examiner.sandbox import mask_folder, sandboxed
 from infralens.labs import PACKAGE
 
 SECONDS = 30
 PROBE = """
-import json, os, socket, sys
-hidden, readonly = json.loads(sys.argv[1])
+import ctypes, json, os, socket, sys
+hidden, readonly, calls = json.loads(sys.argv[1])
 
 def holds(attempt):
     try:
@@ -35,7 +36,11 @@ def look():
     if not any(os.path.exists(path) for path in hidden):
         raise OSError
 
-print(json.dumps([holds(network), holds(write), holds(look)]))
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(number):
+    return libc.syscall(number, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1  # EPERM
+
+print(json.dumps([holds(network), holds(write), holds(look), all(map(refused, calls))]))
 """
 
 
@@ -48,16 +53,24 @@ class Probe:
 
 
 def probe_the_sandbox() -> tuple[Probe, ...]:
-    """Try to reach the network, to write to the Python installation, to see the suites."""
+    """Try to reach the network, write to the Python installation, see the suites, be refused."""
     hidden = [str(PACKAGE / "suites"), str(PACKAGE / "examiner"), str(Path.home() / ".ssh")]
-    question = json.dumps([hidden, sys.prefix])
+    question = json.dumps([hidden, sys.prefix, seccomp.numbers()])
     masks = mask_folder()
     program = [sys.executable, "-P", "-c", PROBE, question]
     try:
-        command = sandboxed(program, candidate_environment(masks), masks=masks)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-        held = json.loads(done.stdout) if done.returncode == 0 else [False] * 3
+        with seccomp.opened() as calls:
+            environment = candidate_environment(masks)
+            done = subprocess.run(
+                sandboxed(program, environment, masks=masks, calls=calls),
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+                pass_fds=(calls,) if calls else (),
+            )
+        held = json.loads(done.stdout) if done.returncode == 0 else [False] * 4
     finally:
         shutil.rmtree(masks, ignore_errors=True)
-    names = ("no network", "read-only system", "suites out of view")
+    names = ("no network", "read-only system", "suites out of view", "calls refused")
     return tuple(Probe(name, bool(ok)) for name, ok in zip(names, held, strict=True))

@@ -74,12 +74,16 @@ def sandboxed(
     masked: Sequence[str] = (),
     masks: Path,
     cuda: bool = False,
+    calls: int | None = None,
 ) -> list[str]:
     """The command that runs `program` (seen from inside) in a sandbox.
 
-    `masks` is an existing folder outside, in which the covers of masked packages are made.
+    `masks` is an existing folder outside, in which the covers of masked packages are made;
+    `calls` the descriptor of the filter of system calls (see seccomp.py).
     """
     command = [*_walls(), *_system()]
+    if calls is not None:
+        command += ["--seccomp", str(calls)]
     for folder in _python_folders():
         command += _bound(folder)
     for folder in (LIBRARY, LIBRARY / "infralens"):

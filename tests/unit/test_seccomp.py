@@ -1,0 +1,77 @@
+"""The filter of system calls: its instructions, and what a sandbox refuses with it."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from infralens.examiner import seccomp
+from infralens.examiner.probing import probe_the_sandbox
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
+READ = {"x86_64": 0, "aarch64": 63}
+
+
+def ruled(program: bytes, machine: str, number: int) -> int:
+    """What a kernel would do with this call."""
+    lines = list(struct.iter_unpack("=HBBI", program))
+    data, value, at = {0: number, 4: ARCHITECTURES[machine]}, 0, 0
+    while True:
+        code, when, otherwise, operand = lines[at]
+        at += 1
+        if code == seccomp.RETURN:
+            return int(operand)
+        if code == seccomp.LOAD:
+            value = data[operand]
+        else:
+            held = value == operand if code == seccomp.EQUAL else value >= operand
+            at += when if held else otherwise
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_what_is_listed_is_refused_and_the_rest_is_not(machine: str) -> None:
+    program = seccomp.assembled(machine)
+    place = list(seccomp.MACHINES).index(machine)
+    for name, numbers in seccomp.REFUSED.items():
+        assert ruled(program, machine, numbers[place]) == seccomp.REFUSE, name
+    assert ruled(program, machine, READ[machine]) == seccomp.ALLOW
+    assert ruled(program, "i386", 26) == seccomp.KILL  # its own numbers: ptrace there
+
+
+def test_another_set_of_numbers_is_no_way_round() -> None:
+    program = seccomp.assembled("x86_64")
+    ptrace = seccomp.REFUSED["ptrace"][0]
+    assert ruled(program, "x86_64", ptrace | seccomp.X32_BIT) == seccomp.KILL
+
+
+@pytest.mark.sandbox
+def test_a_sandbox_holds_and_refuses_each_call() -> None:
+    probes = probe_the_sandbox()
+    assert [probe.name for probe in probes if not probe.held] == []
+    assert "calls refused" in {probe.name for probe in probes}
+
+
+KEYRINGS = """
+import ctypes
+from infralens.candidate.limits import KEYCTL, fresh_keyring as ours
+from infralens.examiner.seccomp import fresh_keyring
+import platform
+
+def session():
+    return ctypes.CDLL(None).syscall(KEYCTL[platform.machine()], 0, -3, 0)  # its own, not made
+
+found = [session()]
+for fresh in (fresh_keyring, ours):
+    fresh()
+    found.append(session())
+print(len(set(found)))
+"""
+
+
+@pytest.mark.skipif(seccomp.program() is None, reason="no such calls here")
+def test_a_candidate_has_a_keyring_of_its_own() -> None:
+    told = subprocess.check_output([sys.executable, "-c", KEYRINGS], text=True)
+    assert told.strip() == "3"
