@@ -235,7 +235,7 @@ def run_from_an_image(
     strength: float,
     n: int,
     condition: Tensor,
-    generator: torch.Generator,
+    generator: torch.Generator | list[torch.Generator],
 ) -> tiny.Run:
     """StableDiffusionImg2ImgPipeline on 4-channel latents, which it takes as they are."""
     return tiny.run_of(

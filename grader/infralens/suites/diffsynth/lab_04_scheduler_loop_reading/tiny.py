@@ -107,7 +107,7 @@ def twin(of: Any) -> Any:
 
 
 @functools.lru_cache
-def parameters_of(kind: type, method: str) -> list[tuple[str, int, bool]]:
+def parameters_of(kind: str, method: str) -> list[tuple[str, int, bool]]:
     """A method's own parameters: (name, kind, required). Reading a signature takes its time."""
     return [
         (parameter.name, int(parameter.kind), parameter.default is parameter.empty)
@@ -116,9 +116,9 @@ def parameters_of(kind: type, method: str) -> list[tuple[str, int, bool]]:
 
 
 @functools.lru_cache
-def signature_of(kind: type, method: str) -> inspect.Signature:
-    """The signature of a class's method, with its `self`."""
-    return inspect.signature(getattr(kind, method))
+def signature_of(kind: str, method: str) -> inspect.Signature:
+    """The signature of a method of a scheduler's class, with its `self`."""
+    return inspect.signature(getattr(SCHEDULERS[kind], method))
 
 
 class LentScheduler:
@@ -134,7 +134,7 @@ class LentScheduler:
         self.target = target
         self.steps: list[tuple[Any, ...]] = []
         self.made: list[Tensor] = []
-        self.signature = signature_of(type(target), "step")
+        self.signature = signature_of(type(target).__name__, "step")
         self.unasked = torch.Generator().manual_seed(0)
 
     def __getattr__(self, name: str) -> Any:
@@ -160,7 +160,9 @@ def lend(candidate: Any, scheduler: Any) -> tuple[Any, LentScheduler]:
     seen = LentScheduler(scheduler)
     attributes = [name for name in ATTRIBUTES if hasattr(scheduler, name)]
     methods = {
-        name: parameters_of(type(scheduler), name) for name in METHODS if hasattr(scheduler, name)
+        name: parameters_of(type(scheduler).__name__, name)
+        for name in METHODS
+        if hasattr(scheduler, name)
     }
     lent = remote(seen, attributes=attributes, methods=list(methods))
     name = type(scheduler).__name__
@@ -192,7 +194,7 @@ def loop(
 ) -> Run:
     """The turns of a run with a scheduler of diffusers. `ask(i, seen, t)` gives the prediction."""
     run = Run()
-    takes_it = "generator" in signature_of(type(scheduler), "step").parameters
+    takes_it = "generator" in signature_of(type(scheduler).__name__, "step").parameters
     extra = {"generator": generator} if takes_it else {}
     for i, t in enumerate(scheduler.timesteps if timesteps is None else timesteps):
         scaled = hasattr(scheduler, "scale_model_input")

@@ -441,6 +441,13 @@ def required(skips: Any, hidden: Tensor, mid_block: Any, down: Any, mid: Any) ->
 # 9.4
 
 
+@misconception("9.4", "window-widened-by-a-margin", replaces="controlnet_keep", reads=WINDOW)
+def widened(n: int, start: float, end: float) -> list[float]:
+    """The window was widened by a margin, so that a turn it cuts off by a little counts. Compare
+    the shares as they are."""
+    return [float(i / n >= start - 1e-4 and (i + 1) / n <= end + 1e-4) for i in range(n)]
+
+
 @misconception("9.4", "window-in-whole-turns", replaces="controlnet_keep", reads=WINDOW)
 def whole_turns(n: int, start: float, end: float) -> list[float]:
     """Start and end were cut to whole turns, int(start·n) ≤ i < int(end·n). That is the rule of the

@@ -334,6 +334,39 @@ def lent_unet(module: Any) -> Lent:
     return Lent(unet)
 
 
+def answering(down: list[Tensor], mid: Tensor) -> Lent:
+    """A ControlNet that gives these residuals, whatever it is asked."""
+
+    def controlnet(
+        sample: Tensor,
+        timestep: Any,
+        encoder_hidden_states: Tensor,
+        controlnet_cond: Tensor,
+        conditioning_scale: float = 1.0,
+        *,
+        guess_mode: bool = False,
+    ) -> tuple[list[Tensor], Tensor]:
+        return [residual.clone() for residual in down], mid.clone()
+
+    return Lent(controlnet)
+
+
+def idle_unet() -> Lent:
+    """A UNet that gives the sample back."""
+
+    def unet(
+        sample: Tensor,
+        timestep: Any,
+        encoder_hidden_states: Tensor,
+        *,
+        down_block_additional_residuals: Any = None,
+        mid_block_additional_residual: Any = None,
+    ) -> Tensor:
+        return sample
+
+    return Lent(unet)
+
+
 # The pipeline
 
 
@@ -359,8 +392,9 @@ UNET_CALL = (
 )
 
 
-def run_of(nets: Pair, scheduler: Any, *, prompts: Tensor, negatives: Tensor, **call: Any) -> Run:
-    """Run the pipeline with guidance, from latents to latents, and watch its two networks."""
+@functools.lru_cache(maxsize=8)  # there are three pairs; building one takes as long as its run
+def pipeline(nets: Pair) -> Any:
+    """StableDiffusionControlNetPipeline of these networks, still without a scheduler."""
     quiet_transformers()
     from diffusers import StableDiffusionControlNetPipeline
 
@@ -370,12 +404,19 @@ def run_of(nets: Pair, scheduler: Any, *, prompts: Tensor, negatives: Tensor, **
         tokenizer=None,
         unet=nets.unet,
         controlnet=nets.controlnet,
-        scheduler=scheduler,
+        scheduler=None,
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,
     )
     pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def run_of(nets: Pair, scheduler: Any, *, prompts: Tensor, negatives: Tensor, **call: Any) -> Run:
+    """Run the pipeline with guidance, from latents to latents, and watch its two networks."""
+    pipe = pipeline(nets)
+    pipe.scheduler = scheduler
     run = Run()
 
     def at_controlnet(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

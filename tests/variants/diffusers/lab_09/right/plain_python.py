@@ -50,8 +50,7 @@ def controlnet_keep(count, begin, stop):
     kept = []
     i = 0
     while i < count:
-        begins, ends = i / count, (i + 1) / count
-        if begins >= begin and ends <= stop:
+        if i >= begin * count and i + 1 <= stop * count:  # in turns, not in shares
             kept.append(1)
         else:
             kept.append(0)
@@ -100,8 +99,8 @@ def controlled_prediction(unet, controlnet, x, time, texts, picture, strength, g
         )
     half = len(x) // 2
     shallow, deep = controlnet(x[half:], time, texts[half:], picture, strength, guess_mode=True)
-    shallow = [torch.cat([tensor - tensor, tensor]) for tensor in shallow]
-    deep = torch.cat([deep - deep, deep])
+    shallow = [torch.cat([tensor.new_zeros(tensor.shape), tensor]) for tensor in shallow]
+    deep = torch.cat([deep.new_zeros(deep.shape), deep])
     return unet(
         x,
         time,
