@@ -25,6 +25,7 @@ from infralens.labs import (
     find_labs,
     find_todo,
     missing_module,
+    place_at,
 )
 
 if TYPE_CHECKING:
@@ -194,13 +195,14 @@ def init(folder: Path) -> None:
     from infralens import workspace
 
     try:
-        _, written, kept = workspace.init(folder)
+        places = [place_at(extra) for extra in click.get_current_context().obj or []]
+        _, written, kept = workspace.init(folder, places)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     kept_note = f"; {kept} that were there are kept" if kept else ""
     click.echo(f"{written} files written to {folder}{kept_note}.")
     first = "" if folder.resolve() == Path.cwd() else f"`cd {folder}`, then "
-    click.echo(f"Next: {first}`infralens list` shows the labs.")
+    click.echo(f"Next: {first}`{program()} list` shows the labs.")
 
 
 FILE_COLUMNS = 84
@@ -735,6 +737,9 @@ def try_(
     path = file or _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace).file(
         lab_named("lab-06")
     )
+    if _is_not_started(path, "generate"):
+        click.echo("Nothing is drawn: 6.5 (generate) is not started.", err=True)
+        ctx.exit(POINTS_MISSING)
     _before_drawing(prompt, negative_prompt, out)
     from infralens.examiner.submission import UnreadableError
     from infralens.shapes.sampling import Request
@@ -761,6 +766,16 @@ def try_(
         f"`{program()} grade lab-06 --todo 6.5` looks for the reason."
     )
     ctx.exit(POINTS_MISSING)
+
+
+def _is_not_started(path: Path, name: str) -> bool:
+    """Whether the file still has the stub's line there: told before torch is imported."""
+    from infralens.examiner.submission import UnreadableError, read_submission
+
+    try:
+        return read_submission(path).is_not_started(name)
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
 
 
 def _before_drawing(prompt: str, negative_prompt: str, out: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from infralens.examiner.describing import kind
 from infralens.examiner.submission import UngradableError, read_submission, require_gradable
 from infralens.shapes import FOLDER
 from infralens.shapes.drawing import PICTURE
-from infralens.shapes.sampling import Request, load_pipeline, sample
+from infralens.shapes.sampling import Request, load_pipeline, one_thread, sample
 
 FUNCTION = "generate"
 """6.5, text to image: from components to pixels."""
@@ -90,7 +92,7 @@ def try_out(
         misfit = binding_error(function, arguments, {})
         if misfit is not None:
             raise TryError(f"Your `{FUNCTION}` does not take the lab's parameters: {misfit}")
-        with torch.no_grad():
+        with torch.no_grad(), one_thread(torch.device("cpu")):
             answer = function(*arguments)
         mine = Image.fromarray(_pixels(answer)[0])
     return Tried(mine, library)
@@ -99,10 +101,14 @@ def try_out(
 @contextlib.contextmanager
 def _told(filename: str) -> Iterator[None]:
     """What the learner's code raises becomes a TryError; Ctrl-C and SIGTERM go on as they are."""
+    ways_out = os._exit, os.abort
+    os._exit, os.abort = _ended, functools.partial(_ended, None)  # type: ignore[assignment]
     try:
         yield
     except (TryError, KeyboardInterrupt):
         raise
+    except _EndedError as ended:
+        raise TryError(f"Nothing is drawn: your code ended its process{ended}.") from None
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
             raise
@@ -111,6 +117,16 @@ def _told(filename: str) -> Iterator[None]:
             todo, _, name = failure.raised.text.removeprefix("TODO ").partition(": ")
             raise TryError(f"Nothing is drawn: {todo} ({name}) is not started.") from None
         raise TryError(f"Nothing is drawn: {failure.sentence}") from None
+    finally:
+        os._exit, os.abort = ways_out
+
+
+class _EndedError(BaseException):
+    """The learner's code would have ended this very process, and nobody could have said so."""
+
+
+def _ended(code: int | None) -> NoReturn:
+    raise _EndedError("" if code is None else f" with exit code {code}")
 
 
 def _pixels(answer: Any) -> np.ndarray[Any, Any]:

@@ -76,7 +76,8 @@ def _is_module(name: str) -> bool:
 
 def unfinished(lab: Lab) -> Iterator[str]:
     """Every line of the lab's files that still says what belongs there ("TODO: …")."""
-    for path in (*sorted(lab.suite.glob("*.*")), lab.solution, lab.page):
+    reading = lab.place.exercises / lab.reading.partition("#")[0]
+    for path in (*sorted(lab.suite.glob("*.*")), lab.solution, lab.page, reading):
         if path is None or not path.is_file():
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import random
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
 
 import torch
 from torch import Tensor
 
 Item = TypeVar("Item")
+
+
+def _told(method: Callable[..., object]) -> str:
+    """The parameters of a method as they are written in a call."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    return f"({', '.join(str(p.replace(annotation=p.empty)) for p in parameters)})"
 
 
 class Draw:
@@ -27,6 +34,12 @@ class Draw:
         values = hashlib.sha256(f"{seed}:{case}:{round_}".encode()).digest() if round_ else digest
         self._floats = random.Random(values) if round_ else self._random
         self._generator = torch.Generator().manual_seed(int.from_bytes(values[:7], "big"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What `draw` does not have, told with what it has: a slip in a suite is one sentence."""
+        has = (value for word, value in vars(Draw).items() if not word.startswith("_"))
+        told = ", ".join(f"{of.__name__}{_told(of)}" for of in has if callable(of))
+        raise AttributeError(f"draw has no {name}; it has {told}")
 
     def integer(self, low: int, high: int) -> int:
         """A whole number, both ends included."""

@@ -66,6 +66,16 @@ class Submission:
                 found[node.module] = None
         return tuple(found)
 
+    def is_not_started(self, name: str) -> bool:
+        """Whether the function of this name does nothing but raise the stub's NotImplementedError."""
+        last = [s for s in self._statements if isinstance(s, DEFINING) and s.name == name][-1:]
+        body = [s for s in (last[0].body if last else []) if not _is_docstring(s)]
+        if len(body) != 1 or not isinstance(body[0], ast.Raise):
+            return False
+        raised = body[0].exc
+        kind = raised.func if isinstance(raised, ast.Call) else raised
+        return isinstance(kind, ast.Name) and kind.id == "NotImplementedError"
+
     def uses(self, name: str) -> frozenset[str]:
         """The names that the function or class of this name mentions."""
         with contextlib.suppress(RecursionError):
@@ -114,6 +124,10 @@ class Submission:
                 f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
             )
         return f"{sentence}. Put it back under that name."
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _folded(name: str) -> str:
