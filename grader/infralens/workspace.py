@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from infralens.labs import Lab, own_place
+from infralens.labs import Lab, Place, own_place
 from infralens.report import Report
 
 STATE = ".infralens"
@@ -112,14 +112,14 @@ def require_workspace(start: Path) -> Workspace:
     return workspace
 
 
-def init(folder: Path) -> tuple[Workspace, int, int]:
-    """Copy the exercises into `folder`; what is there already is kept.
+def init(folder: Path, more: Sequence[Place] = ()) -> tuple[Workspace, int, int]:
+    """Copy the exercises, and those of `more` places, into `folder`; what is there is kept.
 
     Returns the workspace, how many files were written and how many were kept.
     """
     written = kept = 0
-    source = own_place().exercises
-    for path in sorted(source.rglob("*")):
+    sources = [place.exercises for place in (own_place(), *more)]
+    for source, path in ((at, path) for at in sources for path in sorted(at.rglob("*"))):
         inside = path.relative_to(source)
         if not path.is_file() or {STATE, "__pycache__"} & set(inside.parts):
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,17 @@ def test_the_scheduler_that_is_lent_has_no_timesteps_set(file: Path) -> None:
     assert "ValueError on line 2: None" in result.stderr
 
 
+def test_a_stub_is_told_before_torch_is_imported(file: Path) -> None:
+    program = (
+        "import sys; from infralens.cli import main\n"
+        "try: main(['try', 'a star'])\n"
+        "except SystemExit as left: print(left.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("1 False\n", 0)
+    assert "6.5 (generate) is not started." in done.stderr
+
+
 ON_META = b"""import torch
 def generate(*args):
     return torch.zeros(1, 32, 32, 3, dtype=torch.uint8, device='meta')
@@ -100,6 +113,8 @@ def generate(*args):
     [
         (LAB.stub.read_bytes(), "6.5 (generate) is not started."),
         (b"def generate(*args):\n    return 1 / 0\n", "raised ZeroDivisionError on line 2"),
+        (b"import os\nos._exit(7)\n", "your code ended its process with exit code 7."),
+        (b"import os\ndef generate(*args):\n    os.abort()\n", "your code ended its process."),
         (b"def generate(*args):\n    assert 0\n", "raised AssertionError on line 2\n"),
         (b"def generate(*args):\n    exit('\x1b[31m')\n", "SystemExit on line 2: \\x1b[31m"),
         (b"def generate(\n", "syntax error on line 1"),

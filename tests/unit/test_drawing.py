@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,3 +44,19 @@ def test_another_round_has_the_same_shapes_and_other_values() -> None:
     first, second = drawn(Draw(7, "case")), drawn(Draw(7, "case", round_=1))
     assert differing(first, second) == {"uniform", "latents", "tensor"}
     assert differing(second, drawn(Draw(7, "case", round_=1))) == set()
+
+
+def test_what_draw_does_not_have_is_one_sentence_with_what_it_has() -> None:
+    with pytest.raises(AttributeError) as caught:
+        Draw(1, "case").whole(2, 3)
+    said = str(caught.value)
+    assert said.startswith("draw has no whole; it has integer(low, high), uniform(low, high)")
+    assert "tensor(*shape, low=0.0, high=1.0, dtype=torch.float32)" in said
+
+
+def test_the_methods_of_draw_stand_in_the_guide_as_they_are() -> None:
+    guide = " ".join((Path(__file__).parents[2] / "grader/AUTHORING.md").read_text("utf-8").split())
+    with pytest.raises(AttributeError) as caught:
+        Draw(1, "case").nothing()
+    for told in re.findall(r"\w+\([^)]*\)", str(caught.value)):
+        assert f"`{told}`" in guide

@@ -8,6 +8,8 @@ One step is not the generator, and what comes out is a less noisy latent, not pi
 Symbols: x = the noisy sample, ε = noise, x0 = the clean sample, v = √ᾱ·ε − √(1 − ᾱ)·x0;
 ᾱ = alphas_cumprod at the timestep t, ᾱ_prev = the same at prev_t, where the step goes;
 z = fresh standard normal noise, T = num_train_timesteps. Always x = √ᾱ·x0 + √(1 − ᾱ)·ε.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import torch

@@ -7,6 +7,8 @@ file: what its output means is told by the configuration (`prediction_type`), no
 
 Symbols: T = num_train_timesteps, n = num_inference_steps, t = a timestep, ᾱ = alphas_cumprod,
 σ = noise level: the standard deviation of the noise when the signal has weight 1.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import math

@@ -7,6 +7,8 @@ scheduler's formula stays as it is: guidance is done before `step`, which gets o
 Symbols: B = prompts in the batch, C, H, W = channels, height and width of the latents, L, D =
 tokens and width of the text embeddings, w = the guidance scale, φ = the rescale, t = a timestep.
 Branches: u (unconditional) belongs to the negative prompt, c (conditional) to the prompt.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 from collections.abc import Callable

@@ -15,6 +15,8 @@ latent along one side, h = H / f, w = W / f, z = latents.
 * `vae.decode(z)`: (B, C, h, w) → an image, (B, 3, H, W). (In diffusers `vae.decode(z).sample`.)
 * `vae.encoder(x)` and `vae.decoder(z)`: the two large networks inside them.
 * `vae.config`: its configuration, read as `vae.config.scaling_factor`.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 from typing import Any

@@ -12,6 +12,8 @@ a patch.
 
 `weights` is a dict of tensors under the names of diffusers' state_dict. A linear layer's weight has
 the shape (out, in), as torch.nn.functional.linear takes it.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import math

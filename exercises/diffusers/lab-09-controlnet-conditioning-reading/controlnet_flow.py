@@ -9,6 +9,8 @@ Symbols: B = batch, C = channels, H and W = the sides of a feature map or, of a 
 pixels; n = number of down residuals, one for each skip. "Down residuals" are the n tensors for the
 skips, in the order in which the way down makes them (conv_in's first), the "mid residual" is the
 one for the middle block.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,6 +7,8 @@ alone, except tiled decoding, which only comes close.
 
 Symbols: B = batch, N = queries (tokens), M = keys, d = the size of a head, h and w = the sides of
 latents. "Peak" is the largest number of bytes that are alive at one moment.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import itertools

@@ -57,10 +57,17 @@ def check_labs(
         threads = jobs or max(1, min(len(labs), (os.cpu_count() or 2) // 2))
         pool = stack.enter_context(ThreadPoolExecutor(threads))
 
+        def told_at_once(proof: Proof) -> None:
+            for fault in proof.faults:  # the runs that come now take minutes
+                console.print(f"{fault.lab}: {fault.sentence}", soft_wrap=True)
+
         def proven(lab: Lab) -> Proof:
             task = progress.add_task("waiting", total=None, lab=lab.short)
             proof = prove(
-                lab, seeds=seeds, on_step=lambda step: progress.update(task, description=step)
+                lab,
+                seeds=seeds,
+                on_step=lambda step: progress.update(task, description=step),
+                on_texts=told_at_once,
             )
             progress.update(task, description=f"{len(proof.faults)} faults", total=1, completed=1)
             return proof

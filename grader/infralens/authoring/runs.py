@@ -55,6 +55,7 @@ def prove(
     first_seed: int = 0,
     chosen: Choose = None,
     on_step: OnStep = lambda step: None,
+    on_texts: Callable[[Proof], None] = lambda proof: None,
 ) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
 
@@ -71,6 +72,7 @@ def prove(
         workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen)
         on_step("texts")
         prove_texts(proof)
+        on_texts(proof)
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.util
 import math
@@ -56,6 +57,9 @@ def prove_texts(proof: Proof) -> None:
     for name in lab.masked:
         if importlib.util.find_spec(name.split(".")[0]) is None:
             proof.fault(f"lab.yaml: masked is {name}, which no installed package is called")
+        for where, text in (("page", _text(lab.page)), ("solution's docstring", _head(lab))):
+            if not says_masked(text, name):
+                proof.fault(f"{where}: does not say that `{name}` cannot be imported")
     for name in lab.loaded:
         if not _is_module(name):
             proof.fault(f"lab.yaml: loaded is {name}, which no installed module is called")
@@ -65,6 +69,25 @@ def prove_texts(proof: Proof) -> None:
     _prove_stub_text(proof)
     for problem in example_faults(lab):
         proof.fault(problem)
+
+
+def says_masked(text: str, name: str) -> bool:
+    """Whether some sentence of the text names the module and says that it cannot be imported."""
+    sentences = re.split(r"(?<=[.:;!?])\s", " ".join(text.split()))
+    told = ("import", "masked")
+    return any(f"`{name}`" in said and any(word in said for word in told) for said in sentences)
+
+
+def _text(path: Path | None) -> str:
+    return path.read_text(encoding="utf-8") if path is not None and path.is_file() else ""
+
+
+def _head(lab: Lab) -> str:
+    """The docstring at the top of the solution, which the stub has too."""
+    try:
+        return ast.get_docstring(ast.parse(_text(lab.solution))) or ""
+    except SyntaxError:
+        return ""
 
 
 def _is_module(name: str) -> bool:

@@ -67,7 +67,7 @@ class Submission:
         return tuple(found)
 
     def is_not_started(self, name: str) -> bool:
-        """Whether the function of this name does nothing but raise the stub's NotImplementedError."""
+        """Whether the function of this name does nothing but raise NotImplementedError."""
         last = [s for s in self._statements if isinstance(s, DEFINING) and s.name == name][-1:]
         body = [s for s in (last[0].body if last else []) if not _is_docstring(s)]
         if len(body) != 1 or not isinstance(body[0], ast.Raise):

@@ -22,6 +22,8 @@ A scheduler here is as in diffusers: DDIM, Euler, Euler ancestral, Heun, PNDM or
     set_begin_index(index)              not on DDIM and PNDM
     add_noise(original, noise, timesteps)         not on FlowMatchEuler, which has
     scale_noise(sample, timesteps, noise)         with the last two the other way round
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import inspect

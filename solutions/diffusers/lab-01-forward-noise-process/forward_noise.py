@@ -8,6 +8,8 @@ no clean sample to start from, so nothing in this file is a generator.
 Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas,
 ᾱ = alphas_cumprod, x0 = original (clean), ε = noise, x_t = the noisy sample, σ = the noise level of
 flow matching.
+
+`diffusers` cannot be imported in this file: what is asked is written in torch.
 """
 
 import math

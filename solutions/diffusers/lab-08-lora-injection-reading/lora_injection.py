@@ -8,7 +8,7 @@ weight or has been added into it.
 Symbols: r = rank, in and out = the widths of a linear layer, kh and kw = the sides of a kernel,
 alpha = a number saved with the adapter, ΔW = the change of a weight.
 
-peft is not to be imported here: it holds the answers. A scale that a caller chooses (`scale`,
+`peft` and `diffusers` cannot be imported here: they hold the answers. A scale that a caller chooses (`scale`,
 `weights`) is one thing, alpha / r, which belongs to the adapter, is another. They multiply.
 """
 

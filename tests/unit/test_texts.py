@@ -1,0 +1,48 @@
+"""The texts of labs, proven without a grade: what is masked is said, nothing is left to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from infralens.authoring.texts import says_masked, unfinished
+from infralens.cli import main
+from infralens.labs import Lab, find_lab, find_labs
+
+LABS = find_labs()
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_what_a_lab_masks_is_said_on_its_page_and_in_its_stub(lab: Lab) -> None:
+    for path in (lab.page, lab.stub):
+        for name in lab.masked:
+            assert says_masked(path.read_text(encoding="utf-8"), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Write it. `diffusers` cannot be imported\nhere.", True),
+        ("`diffusers` is masked.", True),
+        ("You will import much. `diffusers` has it.", False),
+        ("diffusers cannot be imported", False),
+    ],
+)
+def test_a_sentence_names_the_module_and_says_so(text: str, said: bool) -> None:
+    assert says_masked(text, "diffusers") is said
+
+
+def test_a_handbook_page_that_is_left_to_write_is_a_fault_and_labs_of_ones_own_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner(catch_exceptions=False).invoke
+    result = run(main, ["new", "mine", "lab-07", "My Own", "--into", "my labs"])
+    assert "`infralens --labs 'my labs' check --lab mine/lab-07`" in result.stdout
+    lab = find_lab("mine/lab-07", find_labs([tmp_path / "my labs"]))
+    assert any(said.startswith("my-own.md line 3 is left to write") for said in unfinished(lab))
+    assert run(main, ["--labs", "my labs", "init", "work"]).exit_code == 0
+    assert (tmp_path / "work" / "mine" / "lab-07-my-own" / "my_own.py").is_file()
+    assert (tmp_path / "work" / "handbook" / "scheduler.md").is_file()
