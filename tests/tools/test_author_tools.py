@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from infralens.authoring import current_stub, prove
+from infralens.authoring import Proof, current_stub, prove
+from infralens.authoring.texts import prove_texts
 from infralens.cli import main
-from infralens.grading import grade
+from infralens.grading import examiner, grade
 from infralens.labs import Lab, find_lab, find_labs
 
 CHECK = '''"""Halving."""
@@ -141,12 +142,18 @@ def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) ->
     proof = prove(lab, seeds=2)
     assert [fault.sentence for fault in proof.faults] == []
     assert lab.solution is not None
-    assert grade(lab, lab.solution, isolation="process").passed
-    assert grade(lab, lab.stub, isolation="process").todos[0].status == "not_started"
+    with examiner(serve=True) as warm:
+        assert grade(lab, lab.solution, using=warm).passed
+        assert grade(lab, lab.stub, using=warm).todos[0].status == "not_started"
 
 
-@pytest.mark.minutes
-def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
+def changed(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
     lab = finished(begun)
     assert lab.solution is not None
     faults = {
@@ -156,37 +163,60 @@ def test_check_says_what_is_wrong_with_a_lab(begun: Path) -> None:
         "does not give what it says": (lab.solution, "    1.5", "    2.5"),
         "is not under ## Checkpoints": (lab.page, "half of 12?", "half of 13?"),
         "it needs 3": (lab.suite / "lab.yaml", "[look, think, write]", "[look]"),
-        "passes todo 7.1": (lab.suite / "misconceptions.py", "sample * 2", "sample / 2"),
-        "is not named": (
-            lab.suite / "misconceptions.py",
-            "sample * 2",
-            "sample * __import__('random').random()",
-        ),
-        "after the misconceptions the solution fails": (
-            lab.suite / "misconceptions.py",
-            "sample * 2",
-            "(setattr(type(sample), 'double', type(sample).half), sample * 2)[1]",
-        ),
         "is for todo 7.2, which lab.yaml does not list": (
             lab.suite / "misconceptions.py",
             'misconception("7.1"',
             'misconception("7.2"',
         ),
-        "although the library is wrong": (
-            lab.suite / "test_halving.py",
-            "    assert_matches(",
-            "    with __import__('contextlib').suppress(Exception):\n        assert_matches(",
-        ),
     }
     for sentence, (path, old, new) in faults.items():
         before = path.read_text(encoding="utf-8")
-        assert old in before, sentence
-        path.write_text(before.replace(old, new), encoding="utf-8")
-        found = [
-            fault.sentence for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
-        ]
+        changed(path, old, new)
+        proof = Proof(find_lab(lab.id, find_labs([begun])))
+        prove_texts(proof)
         path.write_text(before, encoding="utf-8")
+        found = [fault.sentence for fault in proof.faults]
         assert any(sentence in fault for fault in found), (sentence, found)
+
+
+@pytest.mark.minutes
+def test_check_says_what_is_wrong_with_the_checks_of_a_lab(begun: Path) -> None:
+    """Each wrong answer has a fault of its own; the last spoils the grades after it."""
+    lab = finished(begun)
+    wrong = lab.suite / "misconceptions.py"
+    answers = {
+        "paid": "sample / 2",
+        "unnamed": "sample * __import__('random').random()",
+        "spoiling": "(setattr(type(sample), 'double', type(sample).half), sample * 2)[1]",
+    }
+    changed(lab.page, "== 1.5", "== 2.5")
+    head, mark, rest = WRONG.partition("@misconception")
+    texts = [
+        (mark + rest).replace("doubled", name).replace("sample * 2", answer)
+        for name, answer in answers.items()
+    ]
+    wrong.write_text("\n\n".join([head.rstrip(), *texts]), encoding="utf-8")
+    found = [
+        fault.sentence for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
+    ]
+    for sentence in (
+        "code block 1 raises AssertionError",
+        "misconception paid passes todo 7.1",
+        "misconception unnamed is not named",
+        "after the misconceptions the solution fails",
+    ):
+        assert any(sentence in fault for fault in found), (sentence, found)
+
+
+def test_check_says_which_check_does_not_ask_the_library(begun: Path) -> None:
+    lab = finished(begun)
+    changed(
+        lab.suite / "test_halving.py",
+        "    assert_matches(",
+        "    with __import__('contextlib').suppress(Exception):\n        assert_matches(",
+    )
+    found = prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
+    assert any("although the library is wrong" in fault.sentence for fault in found), found
 
 
 def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
@@ -196,9 +226,7 @@ def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
         lab.suite / "misconceptions.py": ("* 2", "* (2 if sample.shape[0] == 3 else 0.5)"),
     }
     for path, (old, new) in changes.items():
-        text = path.read_text(encoding="utf-8")
-        assert old in text
-        path.write_text(text.replace(old, new), encoding="utf-8")
+        changed(path, old, new)
     lab = find_lab(lab.id, find_labs([begun]))
     assert [fault.sentence for fault in prove(lab, seeds=1).faults] == []
     found = [fault.sentence for fault in prove(lab, seeds=20).faults]
