@@ -13,7 +13,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from infralens.examiner import tree
+from infralens.examiner import shared, tree
 from infralens.examiner.watcher import Watcher
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX processes")
@@ -103,6 +103,42 @@ def test_a_process_whose_first_thread_has_ended_is_counted() -> None:
             process.stdout.readline()
             assert psutil.Process(process.pid).memory_info().rss == 0  # this is what it hides
             assert tree.resident({process.pid}) > 100 * 2**20
+        finally:
+            process.kill()
+
+
+BY_FILES = """
+import os
+files = [os.memfd_create("kept") for _ in range(4)]
+for file in files:
+    os.write(file, bytes(25 * 2**20))
+"""
+BY_DROPPED_PAGES = """
+import mmap
+kept = mmap.mmap(-1, 100 * 2**20)
+for _ in range(100):
+    kept.write(bytes(2**20))
+kept.madvise(mmap.MADV_DONTNEED)
+"""
+MAPPED = """
+import mmap, os
+kept = mmap.mmap(-1, 100 * 2**20)
+for _ in range(100):
+    kept.write(bytes(2**20))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux memory")
+@pytest.mark.parametrize(
+    ("held", "beyond"), [(BY_FILES, 100), (BY_DROPPED_PAGES, 100), (MAPPED, 0), ("", 0)]
+)
+def test_shared_memory_that_is_not_resident_is_counted(held: str, beyond: int) -> None:
+    program = held + "\nprint(flush=True)\nimport time\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert shared.beyond_resident({process.pid}) == beyond * 2**20
         finally:
             process.kill()
 

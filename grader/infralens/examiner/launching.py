@@ -25,7 +25,8 @@ from typing import IO, BinaryIO, Protocol, cast
 from infralens.examiner import sandbox, seccomp
 
 PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
-TEMPLATE_SECONDS = 120.0
+TEMPLATE_SECONDS = 120.0  # to import torch, from a slow disk
+FORK_SECONDS = 8.0  # of a template that has answered before, on a busy machine
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
@@ -184,6 +185,7 @@ class TemplateLauncher:
         self.environment = dict(environment)
         self.command = (*candidate_command(loaded), "--template")
         self.endings: dict[int, int] = {}
+        self.forked: set[int] = set()
         self._start()
 
     def _start(self) -> None:
@@ -197,30 +199,51 @@ class TemplateLauncher:
             start_new_session=True,
         )
         theirs.close()
-        self.control = ours
+        self.control, self.answered = ours, False
 
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
-        if self.process.poll() is not None:
-            self.close()
-            self._start()
+        order = json.dumps({"folder": str(folder), "environment": dict(environment)}).encode()
+        if self.process.poll() is None:
+            self._wake()
+            with contextlib.suppress(OSError):  # a submission of this user can have stopped it
+                return self._ordered(order)
+        self.close()
+        for pid in self.forked - self.endings.keys():
+            self.endings[pid] = -signal.SIGKILL  # they die with their template
+        self._start()
+        return self._ordered(order)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def _ordered(self, order: bytes) -> Started:
         request_end, to_requests = os.pipe()
         from_answers, answer_end = os.pipe()
         from_printed, printed_end = os.pipe()
-        theirs = (request_end, answer_end, printed_end)
-        order = json.dumps({"folder": str(folder), "environment": dict(environment)})
+        theirs, ours = (
+            (request_end, answer_end, printed_end),
+            (to_requests, from_answers, from_printed),
+        )
         try:
-            socket.send_fds(self.control, [order.encode()], theirs)
+            socket.send_fds(self.control, [order], theirs)
             pid = self._forked()
             self.endings.pop(pid, None)  # of an earlier process with this number
+            self.forked.add(pid)
+        except BaseException:
+            for end in ours:
+                os.close(end)
+            raise
         finally:
             for end in theirs:
                 os.close(end)
-        return _Forked(self, pid, (to_requests, from_answers, from_printed))
+        return _Forked(self, pid, ours)
 
     def _forked(self) -> int:
-        deadline = time.monotonic() + TEMPLATE_SECONDS
+        deadline = time.monotonic() + (FORK_SECONDS if self.answered else TEMPLATE_SECONDS)
         while (said := self._said(deadline - time.monotonic())) is not None:
             if "forked" in said:
+                self.answered = True
                 return int(said["forked"])
             self._note(said)
         raise OSError("the candidates' template did not answer")

@@ -11,6 +11,7 @@ its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -81,6 +82,13 @@ class Spares:
         self.started: list[CandidateProcess] = []
         self.watcher = Watcher(self.launcher_pids)
         self.waiting: dict[Setting, CandidateProcess] = {}
+
+    def begin(self, setting: Setting) -> None:
+        """Have what takes long begin now: the caller has something to import meanwhile."""
+        if setting not in self.launchers:
+            self.launchers[setting] = self._launcher(setting)
+        if not isinstance(self.launchers[setting], TemplateLauncher):
+            self.prepare(setting)  # one from a template would be waited for
 
     def prepare(self, setting: Setting) -> None:
         """Start one for this setting, if none waits; those of other settings are given up."""
@@ -164,13 +172,17 @@ def main() -> None:
             emit = _emit(events, token, request["id"])
             try:
                 setting = setting_of(request)
+                spares.begin(setting)
+                if not ready:
+                    _prepare()
+                    ready = True
                 spares.prepare(setting)
             except UnavailableError as error:
                 emit({"event": "unavailable", "message": str(error)})
                 continue
-            if not ready:
-                _prepare()
-                ready = True
+            except OSError as error:
+                emit({"event": "grader_error", "message": f"no candidate starts: {error}"})
+                continue
             _answer(request, setting, spares, emit)
     finally:
         spares.close()
@@ -245,7 +257,8 @@ def _answer(
         spares.sweep()
     emit(event)  # only now: nothing of the submission is left that could write beside it
     if spares.more_will_follow:
-        spares.prepare(setting)
+        with contextlib.suppress(OSError):  # the next request says so, if it is still so
+            spares.prepare(setting)
 
 
 def _graded(

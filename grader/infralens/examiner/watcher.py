@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -10,11 +11,12 @@ from collections.abc import Callable, Iterator, Set
 
 import psutil
 
-from infralens.examiner import tree
+from infralens.examiner import shared, tree
 
 MAX_PROCESSES = 64
 WATCH_SECONDS = 0.05
 FULL_SECONDS = 2.0  # between looks with psutil, which no child escapes
+LOOKS_EACH = 5  # one of so many asks for shared memory too, which takes longer
 
 
 class Watch:
@@ -30,7 +32,9 @@ class Watch:
     def limit(self, extra_mb: int) -> None:
         """From here the tree may grow by `extra_mb` MiB."""
         self.extra_mb = extra_mb
-        self.most_bytes = tree.resident(self.watcher.family(self)) + extra_mb * 2**20
+        family = self.watcher.family(self)
+        taken = tree.resident(family) + shared.beyond_resident(family)
+        self.most_bytes = taken + extra_mb * 2**20
         self.watcher.begin()
 
     def allow_no_more_processes(self) -> None:
@@ -104,7 +108,7 @@ class Watcher:
 
     def _look_on(self) -> None:
         full = time.monotonic() + FULL_SECONDS
-        while True:
+        for number in itertools.count():
             time.sleep(WATCH_SECONDS)
             with self._lock:
                 self._looking = any(watch.limited for watch in self._watches)
@@ -113,17 +117,21 @@ class Watcher:
             # A lent function at work leaves little room, and a process may end at any moment.
             with contextlib.suppress(MemoryError, psutil.Error, OSError):
                 sure = time.monotonic() > full
-                self.look(sure=sure)
+                self.look(sure=sure, thorough=number % LOOKS_EACH == 0)
                 if sure:
                     full = time.monotonic() + FULL_SECONDS
 
-    def look(self, *, sure: bool = False) -> None:
-        """Judge every watch by what descends from us now; `sure`: with a look that misses none."""
+    def look(self, *, sure: bool = False, thorough: bool = False) -> None:
+        """Judge every watch by what descends from us now.
+
+        `sure`: with a look that misses none; `thorough`: shared memory that is not resident counts.
+        """
         families = self._families(sure)
         for watch, family in families.items():
             if not watch.limited:
                 continue
-            verdict = watch.over_memory(tree.resident(family))
+            used = tree.resident(family) + (shared.beyond_resident(family) if thorough else 0)
+            verdict = watch.over_memory(used)
             if verdict is None and watch.over_number(len(family)):
                 # Looked at again: what ends at this moment is nobody's for an instant.
                 verdict = watch.over_number(len(self.family(watch)))

@@ -1,0 +1,68 @@
+"""Memory that processes hold and that no resident set shows.
+
+Shared pages live as long as somebody holds their file: by a descriptor, or by a map whose pages
+were dropped again. Where we may not look (another user's, or one that hides itself from its own
+user) a process's own limits are what holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+SHARED = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")
+MAPPED = re.compile(r"^(\w+)-(\w+) \S{3}s \S+ (\S+) (\d+) +(/.*)$", re.MULTILINE)
+RESIDENT = re.compile(r"^RssShmem:\s*(\d+) kB", re.MULTILINE)
+LITTLE_BYTES = 2**20
+
+
+def beyond_resident(pids: Set[int]) -> int:
+    """The bytes of shared memory that these processes hold, beside what of it is resident."""
+    if sys.platform != "linux":
+        return 0
+    held: dict[tuple[str, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for file, size in (*_by_descriptor(pid), *_by_map(pid)):
+                held[file] = max(size, held.get(file, 0))
+    total = sum(held.values())
+    return max(0, total - sum(map(_resident, pids))) if total > LITTLE_BYTES else 0
+
+
+def _by_descriptor(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
+    folder = f"/proc/{pid}/fd"
+    for name in os.listdir(folder):  # noqa: PTH208  # asked often, and quicker
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{folder}/{name}").startswith(SHARED):  # noqa: PTH115
+                status = os.stat(f"{folder}/{name}")  # noqa: PTH116
+                if stat.S_ISREG(status.st_mode):
+                    yield _named(status), status.st_blocks * 512
+
+
+def _by_map(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
+    text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    for begin, end, device, inode, name in MAPPED.findall(text):
+        if name.startswith(SHARED):
+            try:
+                status = os.stat(f"/proc/{pid}/map_files/{begin}-{end}")  # noqa: PTH116
+                yield _named(status), status.st_blocks * 512
+            except OSError:  # only root sees more of it than where it ends
+                yield (device, int(inode)), int(end, 16) - int(begin, 16)
+
+
+def _named(status: os.stat_result) -> tuple[str, int]:
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    return device, status.st_ino
+
+
+def _resident(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+        found = RESIDENT.search(text)
+        return int(found.group(1)) * 1024 if found else 0
+    return 0
