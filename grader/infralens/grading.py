@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
+from infralens.examiner.leftovers import HeldFolder, sweep
 from infralens.examiner.processes import (
     KEPT_ENVIRONMENT,
     adopt_orphans,
     children_of_ours,
     kill_descendants,
-    remove,
     stay_private,
 )
 from infralens.examiner.sandbox import unavailable
@@ -139,7 +139,8 @@ class Examiner:
     def _start(self) -> None:
         stay_private()  # before there is a token: this memory holds it
         # Everything temporary lies in here, and goes even when the examiner is killed.
-        self.folder = Path(tempfile.mkdtemp(prefix="infralens-"))
+        sweep()
+        self.folder = HeldFolder()
         adopt_orphans()  # should the examiner be killed, what it watched over comes to us
         self.earlier = children_of_ours()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
@@ -151,7 +152,7 @@ class Examiner:
             text=True,
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C comes to us first; we end it in good order
-            env=examiner_environment(self.folder),
+            env=examiner_environment(self.folder.path),
         )
         Examiner.running.add(self.process.pid)
         self.ended = self.owing = False
@@ -254,7 +255,7 @@ class Examiner:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.errors.close()
-        remove(self.folder)
+        self.folder.remove()
 
 
 FINAL = ("unreadable", "unavailable", "grader_error", "result")

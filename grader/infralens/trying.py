@@ -98,9 +98,12 @@ def try_out(
     return Tried(mine, library)
 
 
+TOLD_TO_END = {128 + getattr(signal, name, 0) for name in ("SIGTERM", "SIGHUP", "SIGQUIT")} - {128}
+
+
 @contextlib.contextmanager
 def _told(filename: str) -> Iterator[None]:
-    """What the learner's code raises becomes a TryError; Ctrl-C and SIGTERM go on as they are."""
+    """What the learner's code raises becomes a TryError; Ctrl-C and signals go on as they are."""
     ways_out = os._exit, os.abort
     os._exit, os.abort = _ended, functools.partial(_ended, None)  # type: ignore[assignment]
     try:
@@ -110,7 +113,7 @@ def _told(filename: str) -> Iterator[None]:
     except _EndedError as ended:
         raise TryError(f"Nothing is drawn: your code ended its process{ended}.") from None
     except BaseException as error:
-        if isinstance(error, SystemExit) and error.code == 128 + signal.SIGTERM:
+        if isinstance(error, SystemExit) and error.code in TOLD_TO_END:
             raise
         failure = LearnerError(describe(error, filename))
         if failure.not_started:

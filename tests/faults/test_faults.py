@@ -56,6 +56,10 @@ class Running:
         _, alive = psutil.wait_procs(self.family, timeout=5)
         return [" ".join(member.cmdline()) for member in alive if running(member)]
 
+    def folders(self) -> list[str]:
+        """What is left of its temporary folders."""
+        return [path.name for path in (self.workspace.parent / "temporary").iterdir()]
+
 
 def running(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
@@ -87,8 +91,10 @@ Start = Callable[..., Running]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     begun: list[Running] = []
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
 
     def start(*words: str, first: str = "pass", isolation: str = "process") -> Running:
         workspace, marker = tmp_path / "work", tmp_path / "marker"
@@ -156,7 +162,10 @@ def test_an_examiner_that_is_killed_leaves_no_child_of_the_submission(start: Sta
     assert run.left() == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+ENDS = [getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "QUIT")]
+
+
+@pytest.mark.parametrize("sent", ENDS, ids=lambda sent: sent.name)
 def test_an_interrupted_grade_ends_promptly_and_leaves_nothing(
     start: Start, sent: signal.Signals
 ) -> None:
@@ -169,6 +178,7 @@ def test_an_interrupted_grade_ends_promptly_and_leaves_nothing(
     assert "points" not in out
     assert "Traceback" not in err
     assert run.left() == []
+    assert run.folders() == []
     assert progress_of(run) == PROGRESS
 
 
@@ -178,6 +188,7 @@ def test_a_killed_command_line_leaves_nothing(start: Start) -> None:
     run.end()
     _, alive = psutil.wait_procs(run.family, timeout=15)
     assert [member for member in alive if running(member)] == []
+    assert run.folders() == []
     assert progress_of(run) == PROGRESS
 
 

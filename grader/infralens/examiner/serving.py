@@ -161,6 +161,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         kill_descendants()
         spares.remove_folders()
+        _remove_our_folder()
         os._exit(143)
 
     signal.signal(signal.SIGTERM, end)
@@ -187,6 +188,14 @@ def main() -> None:
     finally:
         spares.close()
         kill_descendants()
+        _remove_our_folder()
+
+
+def _remove_our_folder() -> None:
+    """What the command made for us: it may have been killed, and then nobody else does."""
+    folder = Path(tempfile.gettempdir())
+    if folder.name.startswith("infralens-"):
+        remove(folder)
 
 
 def _private_stdout() -> IO[str]:
