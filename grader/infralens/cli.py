@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from infralens.grading import Examiner
+    from infralens.quiz import Answer, Question
     from infralens.report import Report
     from infralens.workspace import Workspace
 
@@ -849,34 +850,57 @@ def _write_picture(out: Path, picture: Image, enlarge: int) -> None:
 @lab_argument
 def quiz(lab: str) -> None:
     """Ask the reading checkpoints of a lab, one by one."""
-    from infralens.quiz import expects, explained, is_an_answer, is_right, questions_of
+    from infralens import workspace
+    from infralens.quiz import explained, questions_of
 
     chosen = lab_named(lab)
-    click.echo("Working out the answers with diffusers …", err=True)
-    questions = questions_of(chosen)
+    console, waiting = _console(), _console(stderr=True)
+    with waiting.status("working out the answers with diffusers …"):
+        questions = questions_of(chosen)
+        answers = [question.answer() for question in questions]
     if not questions:
         raise UsageError(f"{chosen.short} has no checkpoints.")
     click.echo("An empty line passes a question over.")
     right = 0
-    for number, question in enumerate(questions, start=1):
-        answer = question.answer()
-        form = expects(answer, question.choices)
-        click.echo(f"\n{number}/{len(questions)}  {question.text}")
+    for number, (question, answer) in enumerate(zip(questions, answers, strict=True), start=1):
+        console.print(f"\n{number}/{len(questions)}  {question.text}")
         for letter, choice in zip("abcdefgh", question.choices, strict=False):
-            click.echo(f"  {letter}) {choice}")
+            console.print(f"  {letter}) {choice}")
         try:
-            given = click.prompt(f"your answer ({form})", default="", show_default=False)
-            while not is_an_answer(given, answer, question.choices):
-                click.echo("That is no answer of this kind.")
-                given = click.prompt(f"your answer ({form})", default="", show_default=False)
+            tries = _answered(question, answer)
         except click.Abort:
             click.echo(f"\nStopped. {right} of {number - 1} right so far.")
             return
-        good = is_right(given, answer, question.choices)
-        right += good
-        word = "Right" if good else "No" if given.strip() else "Passed over"
-        click.echo(f"{word}: {explained(question, answer)}")
-    click.echo(f"\n{right} of {len(questions)} right.")
+        right += tries == 1
+        word = {0: "Passed over", 1: "Right", 2: "Right now"}.get(tries, "No")
+        console.print(f"{word}: {explained(question, answer)}")
+    click.echo(f"\n{right} of {len(questions)} right at once.")
+    here = workspace.find_workspace(Path.cwd())
+    if here is not None:
+        try:
+            with workspace.updating(here) as holder:
+                holder[0] = holder[0].quizzed(chosen, right, len(questions))
+        except OSError as error:
+            click.echo(f"This record was not kept: {error.strerror or error}.", err=True)
+
+
+def _answered(question: Question, answer: Answer) -> int:
+    """Ask until the answer is right, twice at most. Which try was right; 0 passed, 3 none was."""
+    from infralens.quiz import expects, is_an_answer, is_right
+
+    form = expects(answer, question.choices)
+    for attempt in (1, 2):
+        given = click.prompt(f"your answer ({form})", default="", show_default=False)
+        while not is_an_answer(given, answer, question.choices):
+            click.echo("That is no answer of this kind.")
+            given = click.prompt(f"your answer ({form})", default="", show_default=False)
+        if not given.strip():
+            return 0
+        if is_right(given, answer, question.choices):
+            return attempt
+        if attempt == 1:
+            click.echo("Not yet. One more try:")
+    return 3
 
 
 @main.command()
@@ -915,19 +939,26 @@ def reset(lab: str) -> None:
 
 
 @main.command()
-@lab_argument
+@click.argument("lab", metavar="LAB|TODO", shell_complete=_complete_labs)
 @click.option("--give-up", is_flag=True, help="Show it although points are missing.")
 @click.option("--ref", help="A git revision that holds the solutions.")
 def solution(lab: str, give_up: bool, ref: str | None) -> None:
-    """Show the solution of LAB, after full marks or with --give-up."""
+    """Show the solution of LAB or of one TODO, after full marks or with --give-up."""
     from infralens import workspace
+    from infralens.stubs import definitions
 
-    chosen = lab_named(lab)
+    todo = None
+    with suppress(UnknownLabError):
+        chosen, todo = find_todo(lab, all_labs())
+    if todo is None:
+        chosen = lab_named(lab)
     here = workspace.find_workspace(Path.cwd())
-    score = workspace.read_progress(here)[0].score(chosen) if here else 0
-    if score < chosen.max_score and not give_up:
+    progress = workspace.read_progress(here)[0] if here else workspace.Progress()
+    score = progress.score(chosen) if todo is None else progress.points(chosen, todo.id)
+    most = chosen.max_score if todo is None else todo.points
+    if score < most and not give_up:
         raise UsageError(
-            f"You have {score} of {chosen.max_score} points in {chosen.short}. "
+            f"You have {score} of {most} points in {todo.id if todo else chosen.short}. "
             f"The solution is shown after full marks, or with --give-up."
         )
     text = _solution_text(chosen, ref)
@@ -936,7 +967,7 @@ def solution(lab: str, give_up: bool, ref: str | None) -> None:
             f"No solution of {chosen.short} is within reach: installed packages hold none. "
             "Use a checkout of the project, or name a branch with --ref."
         )
-    click.echo(text, nl=False)
+    click.echo(text if todo is None else definitions(text, todo.names), nl=False)
 
 
 def _solution_text(lab: Lab, ref: str | None) -> str | None:

@@ -8,7 +8,7 @@ todo.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -90,6 +90,18 @@ def stub_of(solution: str, todo_of_name: Mapping[str, str]) -> str:
         out.append(f'{indent}raise NotImplementedError("TODO {todo}: {region.name}")')
         position = region.last
     return "\n".join([*out, *lines[position:]]) + "\n"
+
+
+def definitions(solution: str, names: Collection[str]) -> str:
+    """The functions and classes of these names at the top of the file, without the markers."""
+    lines = solution.splitlines()
+    found = []
+    for node in ast.parse(solution).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names:
+            first = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+            kept = lines[first - 1 : node.end_lineno]
+            found.append("\n".join(line for line in kept if line.strip() not in (BEGIN, END)))
+    return "\n\n\n".join(found) + "\n"
 
 
 def answer_lines(solution: str) -> Iterator[str]:

@@ -48,6 +48,10 @@ class Progress:
     def score(self, lab: Lab) -> int:
         return sum(done.score for done in self.labs.get(lab.id, {}).values())
 
+    def points(self, lab: Lab, todo: str) -> int:
+        done = self.labs.get(lab.id, {}).get(todo)
+        return done.score if done else 0
+
     def graded(self, report: Report) -> Progress:
         """This progress with a report's todos in it. A void run changes nothing."""
         if report.grader_error is not None:

@@ -64,7 +64,16 @@ def test_the_quiz_shows_the_answer_after_mine_and_counts(workspace: Path) -> Non
     wrong = run("quiz", "lab-03", text="\n" * len(answers))
     assert f"0 of {len(answers)} right" in wrong.output
     assert wrong.output.count("Passed over: ") == len(answers)
-    assert "No: " in run("quiz", "lab-03", text="1\n").output
+    assert "No: " in run("quiz", "lab-03", text="1\n1\n").output
+    assert f"quiz {len(answers)}/{len(answers)}" in run("list").output  # the best record is kept
+
+
+def test_a_wrong_answer_may_be_bettered_once_but_counts_as_the_first(workspace: Path) -> None:
+    first, *others = [shown(question.answer()) for question in questions_of(LAB)]
+    result = run("quiz", "lab-03", text="\n".join(["1", first, *others]) + "\n")
+    assert "Not yet. One more try:" in result.output
+    assert "Right now: " in result.output
+    assert f"{len(others)} of {len(others) + 1} right at once." in result.output
 
 
 def test_what_has_not_the_form_of_an_answer_is_asked_again() -> None:
@@ -116,6 +125,15 @@ def test_the_solution_is_shown_only_after_full_marks_or_on_giving_up(workspace: 
     state = {"schema": 1, "labs": {LAB.id: todos}, "hints": {}}
     (workspace / ".infralens" / "progress.json").write_text(json.dumps(state), encoding="utf-8")
     assert run("solution", "lab-03").output == solution
+
+
+def test_the_solution_of_one_todo_is_shown_alone(workspace: Path) -> None:
+    assert "0 of 4 points in 3.3" in run("solution", "3.3").output
+    shown = run("solution", "3.3", "--give-up").output
+    assert shown.startswith("class Euler")
+    assert "def karras_sigmas" not in shown
+    assert "BEGIN SOLUTION" not in shown
+    compile(shown, "3.3", "exec")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from infralens.labs import Lab
 
 Wrong = TypeVar("Wrong", bound=Callable[..., Any])
 MARK = "__misconception__"
@@ -62,6 +65,12 @@ def misconceptions_of(suite: Path) -> tuple[Misconception, ...]:
     """The misconceptions that the suite in this folder declares, in order."""
     path = suite / "misconceptions.py"
     return _declared(path, path.stat().st_mtime_ns) if path.is_file() else ()
+
+
+def likely_reading(lab: Lab, todo: str) -> str:
+    """The section that most mistakes of the todo read; the lab's page where none is declared."""
+    reads = [of.reads for of in misconceptions_of(lab.suite) if of.todo == todo and "#" in of.reads]
+    return Counter(reads).most_common(1)[0][0] if reads else lab.reading
 
 
 @lru_cache

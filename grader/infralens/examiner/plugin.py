@@ -17,6 +17,7 @@ from infralens.examiner.candidates import Candidate, Link, NoAnswerError
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.describing import call_text
 from infralens.examiner.drawing import Draw
+from infralens.examiner.misconceptions import likely_reading
 from infralens.examiner.naming import Names
 from infralens.examiner.submission import UngradableError
 from infralens.examiner.trial import GraderFaultError, Trial, running
@@ -276,7 +277,7 @@ class ExaminerPlugin:
             yours=mismatch.yours if mismatch else None,
             where=mismatch.where if mismatch else None,
             explanation=named.explanation if named else None,
-            reads=named.reads if named else self.lab.reading,
+            reads=named.reads if named else likely_reading(self.lab, todo_id),
             frames=_frames(failure),
             output=self.link.output() or None,
         )

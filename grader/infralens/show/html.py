@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from infralens.report import Report
 from infralens.show.harmless import excerpt, harmless, one_line
+from infralens.show.terminal import qualified
 
 
 def to_html(report: Report) -> str:
@@ -18,4 +19,5 @@ def to_html(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"harmless": harmless, "one_line": one_line, "excerpt": excerpt}
+    environment.filters["qualified"] = qualified
     return environment.get_template("report.html.jinja").render(report=report)

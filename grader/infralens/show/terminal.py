@@ -157,7 +157,7 @@ def _explained(
     if detail.reads:
         again.insert(0, ("read", f"{program} read {detail.reads}"))
     if detail.call:
-        again.append(("debug", f"{program} debug {_qualified(report, todo)} --seed {report.seed}"))
+        again.append(("debug", f"{program} debug {qualified(report, todo)} --seed {report.seed}"))
     parts += [Text(), _commands(again)]
     return Group(*parts)
 
@@ -181,13 +181,14 @@ def _clipped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _qualified(report: Report, todo: TodoResult) -> str:
+def qualified(report: Report, todo: TodoResult) -> str:
+    """The todo's name as commands take it."""
     track = report.lab.split("/")[0]
     return todo.id if track == "diffusers" else f"{track}/{todo.id}"
 
 
 def _hint(report: Report, todo: TodoResult, program: str) -> str:
-    return f"{program} hint {_qualified(report, todo)}"
+    return f"{program} hint {qualified(report, todo)}"
 
 
 def _commands(rows: list[tuple[str, str]]) -> Text:

@@ -1,0 +1,46 @@
+"""The HTML report can be read in light and dark, and says how to go on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from infralens.report import CheckResult, Detail
+from infralens.show.html import to_html
+
+WRONG = CheckResult("a", "A.", "failed", detail=Detail(reads="handbook/scheduler.md#karras"))
+WHITE, CANVAS = (255, 255, 255), (18, 18, 18)  # what browsers lay under a page, light and dark
+CODE = (136, 136, 136), 0x11 / 255  # the colour of code's ground, and how much of it there is
+
+
+def _light(colour: tuple[float, ...]) -> float:
+    parts = [c / 255 for c in colour]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    high, low = sorted((_light(one), _light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", [WHITE, CANVAS], ids=["light", "dark"])
+def test_every_colour_can_be_read(report_of: Any, ground: tuple[int, ...]) -> None:
+    page = to_html(report_of(("3.3", 4, "failed", [WRONG])))
+    roots = re.findall(r":root \{([^}]*)\}", page)
+    assert len(roots) == 2
+    named = re.findall(r"--\w+: #([0-9a-f]{6});", roots[ground is CANVAS])
+    assert len(named) == 3
+    grey, share = CODE
+    code = tuple(g * (1 - share) + c * share for g, c in zip(ground, grey, strict=True))
+    for text in named:
+        colour = tuple(bytes.fromhex(text))
+        assert min(_contrast(colour, under) for under in (ground, code)) >= 4.5, text
+
+
+def test_a_failure_says_what_to_read_and_the_hint(report_of: Any) -> None:
+    page = to_html(report_of(("4.1", 4, "failed", [WRONG]), lab="diffsynth/lab-04"))
+    assert "<dd>infralens read handbook/scheduler.md#karras</dd>" in page
+    assert "<dd>infralens hint diffsynth/4.1</dd>" in page
