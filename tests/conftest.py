@@ -137,9 +137,10 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Iterator[None]:
     """The last line says what was left out."""
     config = session.config
+    if hasattr(config, "workerinput"):  # before pytest-xdist, whose hook sends it
+        config.workeroutput["left"] = dict(config.stash[LEFT])
     yield
     if hasattr(config, "workerinput"):
-        config.workeroutput["left"] = dict(config.stash[LEFT])
         return
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     wanted, labs = share.Share.named(config.option.share), find_labs()
@@ -148,7 +149,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Iterator[N
     )
     if wanted.day is None and everything and exitstatus == 0:
         share.record(labs)
-    if reporter is not None and everything:
+    if reporter is not None and (everything or config.stash[LEFT]):
         reporter.write_line(share.said_of(config.stash[LEFT], wanted, labs))
 
 
