@@ -8,6 +8,7 @@ A run takes the day's share of the slow tests (see share.py), unless it names so
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -111,6 +112,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = share.group_of(item)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """torch and diffusers are here for good: looking through them for garbage again takes long."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
