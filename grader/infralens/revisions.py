@@ -71,28 +71,40 @@ def write_folders_at(
     with _repository(start) as repository:
         commit = repository.commit(ref)
         listed = repository.run(["ls-tree", "-r", "-l", "-z", commit, *folders])
-        entries = []
-        for line in filter(None, listed.split(b"\0")):
-            about, _, name = line.partition(b"\t")
-            mode, _, number, size = about.decode("ascii").split()
-            if mode.startswith("100"):
-                entries.append((number, int(size), _inside(name)))
-        if sum(size for _, size, _ in entries) > most_bytes:
+        entries = [entry for line in listed.split(b"\0") if line for entry in _plain_file(line)]
+        if sum(entry.size for entry in entries) > most_bytes:
             raise RevisionError(f"{ref} holds more than {most_bytes >> 20} MiB of files.")
         for folder in folders:
-            if not any(name.parts[0] == folder for _, _, name in entries):
+            if not any(entry.name.parts[0] == folder for entry in entries):
                 raise RevisionError(f"git has no {folder} at {ref}.")
-        numbers = "".join(f"{number}\n" for number, _, _ in entries).encode()
+        numbers = "".join(f"{entry.number}\n" for entry in entries).encode()
         room = most_bytes + 100 * len(entries)
         said = memoryview(repository.run(["cat-file", "--batch"], given=numbers, most_bytes=room))
-        for number, size, name in entries:
-            head = f"{number} blob {size}\n".encode()
-            if said[: len(head)] != head or len(said) <= len(head) + size:
-                raise RevisionError(f"git cannot read {name} at {ref}.")
-            target = into / name
+        for entry in entries:
+            head = f"{entry.number} blob {entry.size}\n".encode()
+            if said[: len(head)] != head or len(said) <= len(head) + entry.size:
+                raise RevisionError(f"git cannot read {entry.name} at {ref}.")
+            target = into / entry.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(said[len(head) : len(head) + size])
-            said = said[len(head) + size + 1 :]
+            target.write_bytes(said[len(head) : len(head) + entry.size])
+            said = said[len(head) + entry.size + 1 :]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A plain file of a tree."""
+
+    number: str
+    size: int
+    name: PurePosixPath
+
+
+def _plain_file(line: bytes) -> Iterator[_Entry]:
+    """The entry in a line of `git ls-tree -l`; nothing for a link or a submodule."""
+    about, _, name = line.partition(b"\t")
+    mode, _, number, size = about.decode("ascii").split()
+    if mode.startswith("100"):
+        yield _Entry(number, int(size), _inside(name))
 
 
 def top_of(start: Path) -> Path:
