@@ -344,11 +344,11 @@ def grade(
         report = _graded(chosen, path, ids, seed, device, isolation, watched=watched)
     if ref is not None:
         report = replace(report, submission=f"{ref}:{chosen.file}")
-    if file is None and ref is None and here is not None:
+    _deliver(report, chosen, form, output)
+    if file is None and ref is None and seed is None and here is not None:  # a drawn seed only
         complaint = workspace.record(here, report)
         if complaint:
             click.echo(complaint, err=True)
-    _deliver(report, chosen, form, output)
     ctx.exit(_exit_code(report))
 
 
@@ -367,8 +367,8 @@ def _grade_all(here: Workspace, seed: int | None, device: str, isolation: str) -
         for lab in begun:
             path = here.file(lab)
             report = _graded(lab, path, (), seed, device, isolation, watched=True, using=warm)
-            complaint = workspace.record(here, report)
             show_report(report, console, lab.short, program())
+            complaint = workspace.record(here, report) if seed is None else None
             if complaint:
                 click.echo(complaint, err=True)
             worst = max(worst, _exit_code(report))
@@ -394,9 +394,9 @@ def _require_writable(output: Path) -> None:
 
     if not output.name:
         raise UsageError("--output needs the name of a file.")
-    nearest = next((folder for folder in output.absolute().parents if folder.exists()), Path("/"))
+    nearest = output.resolve().parent
     if not nearest.is_dir():
-        raise UsageError(f"{output} cannot be written: {nearest} is no folder.")
+        raise UsageError(f"{output} cannot be written: there is no folder {nearest}.")
     if not os.access(nearest, os.W_OK) or (output.exists() and not os.access(output, os.W_OK)):
         raise UsageError(f"{output} cannot be written: Permission denied.")
 
@@ -512,11 +512,11 @@ def _progress(wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
+    from infralens.regular import write_out
     from infralens.report import Report
     from infralens.show.html import to_html
     from infralens.show.junit import to_junit
     from infralens.show.terminal import show_report
-    from infralens.workspace import write_whole
 
     if form == "text" and output is None:
         show_report(report, _console(), lab.short, program())
@@ -533,7 +533,7 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
         click.echo(text)
         return
     try:
-        write_whole(output, text + "\n")
+        write_out(output, text + "\n")
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
 
@@ -837,10 +837,10 @@ def _tell_what_is_not_read(text: str) -> None:
 
 def _write_picture(out: Path, picture: Image, enlarge: int) -> None:
     from infralens import shapes
-    from infralens.workspace import write_whole
+    from infralens.regular import write_out
 
     try:
-        write_whole(out, shapes.as_png(picture, enlarge))
+        write_out(out, shapes.as_png(picture, enlarge))
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}.") from None
     click.echo(f"{out}: {picture.width * enlarge} x {picture.height * enlarge} pixels")
@@ -903,13 +903,15 @@ def _answered(question: Question, answer: Answer) -> int:
     return 3
 
 
+MOST_BACKED_UP = 64 * 2**20
+
+
 @main.command()
 @lab_argument
 def reset(lab: str) -> None:
     """Put the stub of LAB back. Your file is kept beside it as a backup."""
-    import shutil
-
     from infralens import workspace
+    from infralens.regular import read_regular, refuse_links, write_below, write_new
 
     chosen = lab_named(lab)
     here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
@@ -923,11 +925,14 @@ def reset(lab: str) -> None:
     except (OSError, UnicodeDecodeError):
         raise BrokenKitError(f"{chosen.short} has no stub to put back: {chosen.stub}.") from None
     try:
-        if path.is_file() and path.read_bytes() != stub.encode():
-            backup = workspace.backup_of(path)
-            shutil.copyfile(path, backup)
-            click.echo(f"Your file is kept as {backup}.")
-        workspace.write_whole(path, stub)
+        refuse_links(here.root, path)
+        if path.is_file():
+            mine = read_regular(path, MOST_BACKED_UP, follow=False)
+            if mine != stub.encode():
+                backup = workspace.backup_of(path)
+                write_new(here.root, backup, mine)
+                click.echo(f"Your file is kept as {backup}.")
+        write_below(here.root, path, stub)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
     try:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from infralens.examiner.sandbox import unavailable
-from infralens.regular import NotRegularError, read_regular
+from infralens.regular import read_regular
 
 MOST_FILE_BYTES = 2**20  # as a submission that is read from the disk
 MOST_FOLDER_BYTES = 256 * 2**20
@@ -221,7 +221,7 @@ def _repository(start: Path) -> Iterator[_Repository]:
             own = top / _line(own).removeprefix("gitdir:").strip()
         common = own / _line(own / "commondir") if (own / "commondir").is_file() else own
         head = _line(own / "HEAD")
-    except (OSError, NotRegularError):
+    except OSError:
         raise RevisionError(f"{top} holds no git repository that can be read.") from None
     with tempfile.TemporaryDirectory(prefix="infralens-git-") as name:
         view = Path(name)

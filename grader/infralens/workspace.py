@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from infralens.labs import Lab, Place, own_place
+from infralens.regular import read_regular, refuse_links, write_below, write_new
 from infralens.report import Report
 
 STATE = ".infralens"
 PROGRESS = "progress.json"
 SCHEMA = 1
 LOCK_SECONDS = 10.0
+MOST_PROGRESS_BYTES = 2**20
+DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class NoWorkspaceError(Exception):
@@ -128,52 +130,40 @@ def init(folder: Path, more: Sequence[Place] = ()) -> tuple[Workspace, int, int]
         if not path.is_file() or {STATE, "__pycache__"} & set(inside.parts):
             continue
         target = folder / inside
-        if target.exists():
+        if write_new(folder, target, path.read_bytes()):
+            written += 1
+        else:
             kept += 1
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-        written += 1
+    refuse_links(folder, folder / STATE)
     (folder / STATE).mkdir(parents=True, exist_ok=True)
     return Workspace(folder), written, kept
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all. A text is written as UTF-8, its line ends as they are."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.name == "posix":
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def read_progress(workspace: Workspace) -> tuple[Progress, str | None]:
     """The progress, and a sentence when a damaged file was kept aside and progress starts anew."""
     path = workspace.state / PROGRESS
     try:
-        return _parsed(json.loads(path.read_text(encoding="utf-8"))), None
-    except FileNotFoundError:
-        return Progress(), None
+        return _read(workspace), None
     except OSError as error:
         return Progress(), f"Your progress cannot be read ({error.strerror}): {path}."
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except DAMAGED:
         aside = free_name(path, f"damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         try:
             path.replace(aside)
         except OSError:
             return Progress(), f"Your progress file is damaged and cannot be moved: {path}."
         return Progress(), f"Your progress file was damaged; it is kept as {aside.name}."
+
+
+def _read(workspace: Workspace) -> Progress:
+    """The progress as it stands. ValueError and the like when it is damaged."""
+    path = workspace.state / PROGRESS
+    refuse_links(workspace.root, path)
+    try:
+        text = read_regular(path, MOST_PROGRESS_BYTES, follow=False).decode("utf-8")
+    except FileNotFoundError:
+        return Progress()
+    return _parsed(json.loads(text))
 
 
 def _parsed(data: dict[str, Any]) -> Progress:
@@ -204,16 +194,21 @@ def updating(workspace: Workspace) -> Iterator[list[Progress]]:
 
     The block gets a list holding the progress and replaces its only item.
     """
+    refuse_links(workspace.root, workspace.state / "lock")
     workspace.state.mkdir(parents=True, exist_ok=True)
     lock = FileLock(workspace.state / "lock", timeout=LOCK_SECONDS)
     try:
         with lock:
-            progress, _ = read_progress(workspace)
-            holder = [progress]
+            _, damage = read_progress(workspace)  # moves a damaged file aside
+            try:
+                holder = [_read(workspace)]  # what cannot be read is not to be written over
+            except DAMAGED:
+                raise OSError(errno.EINVAL, damage) from None
             yield holder
             if holder[0] != progress:
                 document = {"schema": SCHEMA, **asdict(holder[0])}
-                write_whole(workspace.state / PROGRESS, json.dumps(document, indent=2) + "\n")
+                text = json.dumps(document, indent=2) + "\n"
+                write_below(workspace.root, workspace.state / PROGRESS, text)
     except Timeout:
         raise OSError(f"another infralens holds {lock.lock_file}") from None
 
@@ -237,6 +232,6 @@ def backup_of(path: Path) -> Path:
 def free_name(path: Path, word: str) -> Path:
     """`name.word-1.ending` beside `path`, or the first number that is free."""
     number = 1
-    while (candidate := path.with_name(f"{path.stem}.{word}-{number}{path.suffix}")).exists():
+    while os.path.lexists(candidate := path.with_name(f"{path.stem}.{word}-{number}{path.suffix}")):
         number += 1
     return candidate

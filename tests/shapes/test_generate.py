@@ -20,7 +20,7 @@ def run(*words: str) -> Result:
 
 
 def test_a_picture_of_the_prompt_is_written(tmp_path: Path) -> None:
-    out = tmp_path / "new" / "star.png"
+    out = tmp_path / "star.png"
     result = run(PROMPT, "--out", str(out), "--seed", "3")
     assert result.exit_code == 0, result.output
     assert result.stdout == f"{out}: 256 x 256 pixels\n"

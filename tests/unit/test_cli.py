@@ -307,6 +307,8 @@ def test_a_report_is_written_to_a_file_and_nothing_is_printed(
     grade: Run, tmp_path: Path, form: str
 ) -> None:
     output = tmp_path / "new" / "report"
+    assert grade(WRONG, "--output", output).exit_code == 2  # folders are not made in silence
+    output.parent.mkdir()
     result = grade(WRONG, "--format", form, "--output", output)
     assert result.exit_code == 1
     assert result.output == ""
@@ -398,6 +400,25 @@ def test_another_file_does_not_count(infralens: Run, mine: Path, tmp_path: Path)
     result = infralens("grade", "lab-90", "--file", tmp_path / "other.py", "--isolation=process")
     assert result.exit_code == 0
     assert "0/4" in infralens("list").stdout
+
+
+def test_a_seed_that_one_chose_does_not_count(infralens: Run, mine: Path) -> None:
+    """A table of one seed's answers is no work."""
+    mine.write_text(RIGHT, encoding="utf-8")
+    assert infralens("grade", "lab-90", "--seed", "7", "--isolation=process").exit_code == 0
+    assert "0/4" in infralens("list").stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes")
+def test_a_report_is_shown_before_its_points_are_kept(
+    infralens: Run, mine: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / ".infralens" / "progress.json")
+    result = infralens("grade", "lab-90", "--isolation=process")
+    assert result.exit_code == 1
+    assert "2 of 4 points" in result.stdout
+    assert "no regular file" in result.stderr
+    assert (tmp_path / ".infralens" / "progress.json").is_fifo()
 
 
 def test_points_that_cannot_be_kept_do_not_hide_the_grade(

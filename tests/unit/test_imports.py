@@ -39,7 +39,7 @@ MAY_KNOW = {
         "infralens.examiner",
     ),
     "infralens.quiz": ("infralens.labs",),
-    "infralens.workspace": ("infralens.labs", "infralens.report"),
+    "infralens.workspace": ("infralens.labs", "infralens.report", "infralens.regular"),
     "infralens.grading": ("infralens.labs", "infralens.report", "infralens.examiner"),
     # The two places where a submission runs in the caller's process: it is the learner's own.
     "infralens.debugging": (
@@ -84,6 +84,7 @@ MAY_KNOW = {
         "infralens.pages",
         "infralens.quiz",
         "infralens.workspace",
+        "infralens.regular",
         "infralens.revisions",
         "infralens.examiner.misconceptions",
         "infralens.authoring",

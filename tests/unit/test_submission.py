@@ -72,6 +72,40 @@ def test_a_dangling_link_is_refused_as_a_link(tmp_path: Path) -> None:
 
 
 @posix
+@pytest.mark.parametrize("way", ["absolute", "relative"])
+def test_a_link_further_up_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A folder of solutions has the right files in it, under the right names."""
+    (tmp_path / "solutions" / "lab").mkdir(parents=True)
+    (tmp_path / "solutions" / "lab" / "a.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "hand").symlink_to(tmp_path / "solutions")
+    monkeypatch.chdir(tmp_path / "work")
+    path = Path("hand", "lab", "a.py")
+    with pytest.raises(UnreadableError, match=r"hand is a symbolic link"):
+        read_submission(path if way == "relative" else path.absolute())
+    with pytest.raises(UnreadableError, match=r"hand is a symbolic link"):
+        read_submission(Path("hand", "..", "work", "hand", "lab", "a.py"))
+
+
+@posix
+def test_the_current_folder_and_home_may_be_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk" / "me").mkdir(parents=True)
+    (tmp_path / "disk" / "me" / "a.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    with pytest.raises(UnreadableError, match="home is a symbolic link"):
+        read_submission(tmp_path / "home" / "me" / "a.py")
+    monkeypatch.setenv("HOME", str(tmp_path / "home" / "me"))
+    assert read_submission(tmp_path / "home" / "me" / "a.py").text == "x = 1\n"
+    monkeypatch.delenv("HOME")
+    monkeypatch.chdir(tmp_path / "home" / "me")
+    assert read_submission(Path("a.py")).text == "x = 1\n"
+
+
+@posix
 def test_a_named_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.py")
     with pytest.raises(UnreadableError, match="not a regular file"):
@@ -97,6 +131,12 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 def test_a_device_is_refused_without_being_read(device: str) -> None:
     with pytest.raises(UnreadableError, match="not a regular file"):
         read_submission(Path(device))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="/proc")  # noqa: PTH110
+def test_a_regular_file_that_cannot_be_read_is_a_sentence() -> None:
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        read_submission(Path(f"/proc/{os.getpid()}/mem"))
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from infralens import workspace
 from infralens.labs import Place, find_lab, find_labs
+from infralens.regular import read_regular, write_below, write_new, write_out, write_whole
 from infralens.workspace import (
     NoWorkspaceError,
     Progress,
@@ -25,7 +26,6 @@ from infralens.workspace import (
     record,
     require_workspace,
     updating,
-    write_whole,
 )
 
 LAB = find_lab("lab-03", find_labs())
@@ -289,3 +289,165 @@ def test_backups_never_take_a_name_that_is_there(tmp_path: Path) -> None:
     first = backup_of(path)
     first.write_text("", encoding="utf-8")
     assert (first.name, backup_of(path).name) == ("scheduler.backup-1.py", "scheduler.backup-2.py")
+
+
+# What is no regular file, and links
+
+
+def spoil(path: Path, kind: str, outside: Path) -> None:
+    """Put something else where a file of ours belongs."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        targets = {"endless": "/dev/zero", "dangling": outside / "new", "link": outside / "theirs"}
+        path.symlink_to(targets[kind])
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "theirs").write_text("theirs", encoding="utf-8")
+    return folder
+
+
+KINDS = ["fifo", "endless", "dangling", "link"]
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
+
+
+@posix
+@pytest.mark.parametrize("kind", KINDS)
+def test_progress_that_is_no_regular_file_is_a_sentence_and_stays(
+    here: Workspace, report: Any, outside: Path, kind: str
+) -> None:
+    path = here.state / "progress.json"
+    spoil(path, kind, outside)
+    before = path.lstat()
+    progress, complaint = read_progress(here)
+    assert progress == Progress()
+    assert complaint is not None
+    assert "cannot be read" in complaint
+    kept = record(here, report)
+    assert kept is not None
+    assert kept.startswith("Your points were not kept")
+    assert path.lstat() == before
+    assert names(outside) == {"theirs"}
+    assert (outside / "theirs").read_text("utf-8") == "theirs"
+
+
+def test_damaged_progress_that_cannot_be_moved_is_a_sentence_and_stays(
+    here: Workspace, report: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here.state / "progress.json").write_text("{", encoding="utf-8")
+
+    def refuse(*given: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert "damaged and cannot be moved" in str(record(here, report))
+    assert (here.state / "progress.json").read_text("utf-8") == "{"
+
+
+def test_progress_that_is_too_large_is_a_sentence_and_stays(here: Workspace, report: Any) -> None:
+    path = here.state / "progress.json"
+    with path.open("wb") as file:
+        file.truncate(2**36)
+    assert "larger than" in str(read_progress(here)[1])
+    assert "larger than" in str(record(here, report))
+    assert path.stat().st_size == 2**36
+
+
+@posix
+@pytest.mark.parametrize("name", [".infralens", ".infralens/lock"])
+def test_a_state_that_is_a_link_is_refused(
+    tmp_path: Path, report: Any, outside: Path, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).symlink_to(outside if name == ".infralens" else outside / "lock")
+    complaint = record(Workspace(tmp_path), report)
+    assert complaint is not None
+    assert "is a symbolic link" in complaint
+    assert names(outside) == {"theirs"}
+
+
+@posix
+def test_init_writes_through_no_link(tmp_path: Path, outside: Path) -> None:
+    file = init(tmp_path / "pattern")[0].file(LAB).relative_to(tmp_path / "pattern")
+    work = tmp_path / "work"
+    (work / file).parent.mkdir(parents=True)
+    (work / file).symlink_to(outside / "new")
+    assert init(work)[2] == 1
+    assert names(outside) == {"theirs"}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / LAB.track).symlink_to(outside)
+    with pytest.raises(OSError, match="symbolic link"):
+        init(other)
+    (tmp_path / "third").mkdir()
+    (tmp_path / "third" / ".infralens").symlink_to(outside)
+    with pytest.raises(OSError, match="symbolic link"):
+        init(tmp_path / "third")
+    assert names(outside) == {"theirs"}
+
+
+@posix
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_the_workspace_is_written_over_no_such_thing(
+    tmp_path: Path, outside: Path, kind: str
+) -> None:
+    spoil(tmp_path / "a.py", kind, outside)
+    with pytest.raises(OSError, match=r"link|no regular file"):
+        write_below(tmp_path, tmp_path / "a.py", "x")
+    assert not write_new(tmp_path, tmp_path / "a.py", b"x")
+    assert (outside / "theirs").read_text("utf-8") == "theirs"
+
+
+def test_a_full_disk_leaves_no_half_of_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_new(tmp_path, tmp_path / "a.backup-1.py", b"mine")
+    assert names(tmp_path) == set()
+
+
+# Where the user says
+
+
+def test_an_output_needs_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="there is no folder"):
+        write_out(tmp_path / "a" / "b", "x")
+    write_out(tmp_path / "b", "x")
+    write_out(tmp_path / "b", "y")
+    assert (tmp_path / "b").read_text("utf-8") == "y"
+
+
+@posix
+def test_an_output_through_a_link_leaves_the_link(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "latest").symlink_to(outside / "theirs")
+    write_out(tmp_path / "latest", "new")
+    assert (tmp_path / "latest").is_symlink()
+    assert (outside / "theirs").read_text("utf-8") == "new"
+
+
+@posix
+def test_devices_and_pipes_are_written_to_and_stay(tmp_path: Path) -> None:
+    null = Path("/dev/null").stat()
+    write_out(Path("/dev/null"), "x" * 100_000)
+    assert Path("/dev/null").stat().st_rdev == null.st_rdev
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match=r"."):
+        write_out(pipe, "nobody reads this")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_out(pipe, "read")
+        assert os.read(reader, 10) == b"read"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    with pytest.raises(OSError, match="no regular file"):
+        read_regular(pipe, 10)

@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from infralens.labs import own_place
+from infralens.regular import write_whole
 from infralens.stubs import stub_of
-from infralens.workspace import write_whole
 
 
 class BadNameError(ValueError):

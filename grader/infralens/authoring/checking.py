@@ -17,8 +17,8 @@ from infralens.authoring.proofs import Proof
 from infralens.authoring.runs import prove
 from infralens.authoring.texts import current_stub
 from infralens.labs import Lab
+from infralens.regular import write_whole
 from infralens.revisions import MOST_FOLDER_BYTES, RevisionError, write_folders_at
-from infralens.workspace import write_whole
 
 
 class SolutionsUnavailableError(Exception):

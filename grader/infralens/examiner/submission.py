@@ -142,6 +142,33 @@ def _definition(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Defi
     return Definition(name, node.lineno, parameters, not node.decorator_list)
 
 
+def link_on_the_way(path: Path) -> Path | None:
+    """The first link among the folders of a path, and the file itself; None when there is none.
+
+    The current folder and the user's home may lie behind one, and so may what is named from the
+    root of the system: /home, /tmp. What was handed in lies below.
+    """
+    path = path.absolute()
+    known = [Path.cwd(), Path(os.environ.get("PWD", "/")), _home()]
+    starts = [start for start in known if start.is_absolute() and path.is_relative_to(start)]
+    start = max(starts, key=lambda start: len(start.parts), default=Path(path.anchor))
+    if len(start.parts) < 2:  # the root itself: one folder further
+        start = Path(*path.parts[:2])
+    here = start
+    for part in path.parts[len(start.parts) :]:
+        here = here / part
+        if here.is_symlink():
+            return here
+    return path if path.is_symlink() else None
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
 def read_submission(path: Path) -> Submission:
     """Read a regular file of at most 1 MiB. UnreadableError where there is none to read.
 
@@ -149,8 +176,9 @@ def read_submission(path: Path) -> Submission:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        if path.is_symlink():
-            raise UnreadableError(f"{path} is a symbolic link; put the file itself there.")
+        link = link_on_the_way(path)
+        if link is not None:
+            raise UnreadableError(f"{link} is a symbolic link; put the file itself there.")
         descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         raise UnreadableError(f"There is no file {path}.") from None
@@ -165,8 +193,11 @@ def read_submission(path: Path) -> Submission:
         directory = stat.S_ISDIR(mode)
         what = "a directory; name the file in it" if directory else "not a regular file"
         raise UnreadableError(f"{path} is {what}.")
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:  # /proc/self/mem calls itself a regular file
+        raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
     if len(data) > MAX_BYTES:
         raise UnreadableError(
             f"{path} is larger than {MAX_BYTES >> 20} MiB, too large to be a lab."
