@@ -6,6 +6,7 @@ torch: diffusers and peft are masked here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -109,8 +110,13 @@ def transformer(state: State, heads: int, groups: int) -> Transformer:
     return model.eval()
 
 
+class Projection(nn.Linear):
+    """A linear layer of a class of its own, as there are in every library."""
+
+
 LEAVES: dict[str, Any] = {
     "Linear": lambda: nn.Linear(3, 2),
+    "Projection": lambda: Projection(3, 2),
     "Conv2d": lambda: nn.Conv2d(3, 2, 1),
     "Embedding": lambda: nn.Embedding(3, 2),
     "other": lambda: nn.LayerNorm(2),
@@ -164,10 +170,39 @@ def devices_of(module: nn.Module) -> dict[str, str]:
     return {name: p.device.type for name, p in module.named_parameters()}
 
 
-def parameters_of(module: nn.Module) -> dict[str, str]:
-    """Each parameter in a line: its shape, its dtype, and whether it is trained."""
-    return {
-        name: f"{tuple(p.shape)}, {str(p.dtype).removeprefix('torch.')}, "
-        f"{'trained' if p.requires_grad else 'frozen'}"
-        for name, p in module.named_parameters()
-    }
+def parameter(module: nn.Module, name: str) -> Any:
+    """What stands at this place, whatever the module itself lists; None where nothing does."""
+    place: Any = module
+    for part in name.split("."):
+        place = getattr(place, part, None)
+    return place
+
+
+def in_a_line(p: Any) -> str:
+    if not isinstance(p, nn.Parameter):
+        return "no parameter"
+    state = "trained" if p.requires_grad else "frozen"
+    return f"{tuple(p.shape)}, {str(p.dtype).removeprefix('torch.')}, {state}"
+
+
+def parameters_of(module: nn.Module, names: Sequence[str] = ()) -> dict[str, str]:
+    """Each parameter in a line: its shape, its dtype, and whether it is trained.
+
+    Those of `names` are looked up one by one: a module need not list them all.
+    """
+    listed = {name: in_a_line(p) for name, p in module.named_parameters()}
+    return listed | {name: in_a_line(parameter(module, name)) for name in names}
+
+
+def trained(
+    module: nn.Module, names: Sequence[str], inputs: Sequence[Tensor], upstream: Tensor, rate: float
+) -> None:
+    """A step of gradient descent on each of these parameters that a gradient reaches."""
+    places = [parameter(module, name) for name in names]
+    with torch.enable_grad():
+        module(*inputs).backward(upstream)
+    with torch.no_grad():
+        for p in places:
+            if isinstance(p, Tensor) and p.grad is not None:
+                p -= rate * p.grad
+                p.grad = None

@@ -44,6 +44,12 @@ def alpha_alone(A: Tensor, B: Tensor, alpha: float, rank: int, use_rslora: bool)
     return alpha * ba(A, B)
 
 
+@delta_("alpha-zero-taken-as-missing")
+def zero_is_missing(A: Tensor, B: Tensor, alpha: float, rank: int, use_rslora: bool) -> Tensor:
+    """An alpha of 0 was taken for a missing one. It is a number: the adapter changes nothing."""
+    return (alpha or rank) / root_or_rank(rank, use_rslora) * ba(A, B)
+
+
 @delta_("alpha-ignored")
 def no_scale(A: Tensor, B: Tensor, alpha: float, rank: int, use_rslora: bool) -> Tensor:
     """The scale is missing. ΔW is alpha / rank times B·A; they are equal only by accident."""
@@ -1062,6 +1068,14 @@ def anywhere(file: File) -> Found:
         part = "alpha" if "alpha" in key else "B" if "up" in key or "lora_B" in key else "A"
         found.setdefault(key[: -len(known[0])], {})[part] = value
     return with_alphas(checked(found))
+
+
+@parse_("every-key-must-hold-lora")
+def all_hold_lora(file: File) -> Found:
+    """A key without "lora" in it was refused, and X.alpha is such a key. Look at the ending."""
+    if not all("lora" in key for key in file):
+        raise ValueError("a key that nobody knows")
+    return parsed(file)
 
 
 @parse_("prefix-shortened")

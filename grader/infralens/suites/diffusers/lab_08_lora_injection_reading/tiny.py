@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import warnings
 from collections.abc import Iterator, Sequence
@@ -81,11 +80,41 @@ def leaves_of(model: nn.Module) -> dict[str, str]:
     }
 
 
+def copied(module: Any) -> Any:
+    """A module of the same structure with tensors of its own. What is no tensor is shared.
+
+    Deepcopy copies configurations and hooks of a thousand modules, which takes longer than a run.
+    """
+    twin: Any = object.__new__(type(module))
+    own = dict(module.__dict__)
+    for name, value in own.items():
+        if isinstance(value, dict) and name.startswith("_") and name.endswith("_hooks"):
+            own[name] = value.copy()
+    own["_modules"] = {
+        name: None if part is None else copied(part) for name, part in module._modules.items()
+    }
+    own["_parameters"] = {
+        name: None if p is None else nn.Parameter(p.detach().clone(), p.requires_grad)
+        for name, p in module._parameters.items()
+    }
+    own["_buffers"] = {
+        name: None if buffer is None else buffer.clone() for name, buffer in module._buffers.items()
+    }
+    twin.__dict__.update(own)
+    return twin
+
+
+@functools.lru_cache
+def names_adapted(kind: str, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """The linear layers that add_adapter puts an adapter on."""
+    return tuple(adapted_layers(adapted(hollow(kind), targets, 2, 3.0)))
+
+
 def adapted(unet: Any, targets: Sequence[str], rank: int, alpha: float) -> Any:
     """A copy of the UNet after add_adapter(LoraConfig(…))."""
     from peft import LoraConfig
 
-    unet = copy.deepcopy(unet)
+    unet = copied(unet)
     with seeded():
         unet.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(targets)))
     return unet
@@ -120,7 +149,7 @@ def stripes() -> dict[str, dict[str, Tensor]]:
 
 def loaded(file: State) -> Any:
     """A copy of the shipped UNet with an adapter that load_lora_adapter has read (peft's keys)."""
-    unet = copy.deepcopy(shipped())
+    unet = copied(shipped())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         unet.load_lora_adapter(file, prefix=None)
