@@ -201,9 +201,10 @@ def updating(workspace: Workspace) -> Iterator[list[Progress]]:
         with lock:
             _, damage = read_progress(workspace)  # moves a damaged file aside
             try:
-                holder = [_read(workspace)]  # what cannot be read is not to be written over
+                progress = _read(workspace)  # what cannot be read is not to be written over
             except DAMAGED:
                 raise OSError(errno.EINVAL, damage) from None
+            holder = [progress]
             yield holder
             if holder[0] != progress:
                 document = {"schema": SCHEMA, **asdict(holder[0])}
