@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,3 +46,32 @@ def test_a_changed_lab_is_proven_whole_and_one_without_a_record_is_not(
     assert share.whole(share.Share.named("all"), lab)
     (suite / "lab.yaml").open("a", encoding="utf-8").write("\n")
     assert share.whole(day, lab)
+
+
+def attacked(name: str, level: str, *, control: bool = False) -> Any:
+    """A test that sets an attack at the grader, as the share sees it."""
+    attack = SimpleNamespace(path=Path(f"{name}.py"), is_control=control)
+    return SimpleNamespace(
+        originalname="test_the_grader_survives",
+        name=f"test_the_grader_survives[{level} {name}]",
+        path=Path(f"test_{level}_level.py"),
+        callspec=SimpleNamespace(params={"attack": attack, "lab": find_labs()[0]}),
+    )
+
+
+def test_every_control_and_a_fifth_of_the_attacks_are_tried_at_one_level_a_day() -> None:
+    levels = ("process", "sandbox")
+    items = [attacked(f"attack_{n}", level) for n in range(10) for level in levels]
+    items += [attacked(f"control_{n}", level, control=True) for n in range(4) for level in levels]
+    first = datetime.date.fromordinal(10 * 73_000)
+    taken: Counter[str] = Counter()
+    for number in range(10):
+        day = share.Share(first + datetime.timedelta(days=number))
+        kept, left = share.shared_out(items, day)
+        assert len(kept) == 2 + 4
+        assert len(kept) + len(left) == len(items)
+        taken.update(item.name for item in kept)
+    assert taken == Counter(
+        {item.name: 5 if "control" in item.name else 1 for item in items},
+    )
+    assert share.shared_out(items, share.Share.named("all"))[0] == items
