@@ -76,19 +76,30 @@ def device() -> Finding:
 
 def isolation() -> tuple[Finding, ...]:
     """Which level keeps a submission away from its judge; for a sandbox, the proof of it."""
+    from infralens.examiner.launching import template_lacks
+
+    lacks = template_lacks()
+    value = "a copy of one that is ready" if lacks is None else "one by one, which takes seconds"
+    starts = Finding("candidates", value, True, lacks or "")
     reason = unavailable()
     if reason is not None:
         level = Finding("isolation", "process", True, f"no sandbox: {reason}")
-        return (level,)
+        return (starts, level)
     from infralens.examiner.probing import probe_the_sandbox
     from infralens.examiner.seccomp import refused
 
     probes = probe_the_sandbox()
     level = Finding("isolation", "sandbox", all(probe.held for probe in probes))
     return (
+        starts,
         level,
         *(
-            Finding(f"  {probe.name}", "holds" if probe.held else "DOES NOT HOLD", probe.held)
+            Finding(
+                f"  {probe.name}",
+                "holds" if probe.held else "DOES NOT HOLD",
+                probe.held,
+                probe.reason,
+            )
             for probe in probes
         ),
         Finding("  refused calls", ", ".join(refused()) or "none here", bool(refused())),

@@ -30,6 +30,7 @@ MAY_KNOW = {
         "infralens.examiner.sandbox",
         "infralens.examiner.probing",
         "infralens.examiner.seccomp",
+        "infralens.examiner.launching",
     ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
     "infralens.examiner": (

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from functools import partial
 from typing import Any
 
 import psutil
 import pytest
+
+from infralens.examiner.candidates import Link
+from infralens.examiner.launching import DirectLauncher
+from infralens.examiner.processes import CandidateProcess
+from infralens.examiner.submission import Submission
+from infralens.examiner.trial import GraderFaultError
+from infralens.examiner.watcher import Watcher
+from infralens.labs import find_lab, find_labs
 
 SUITE = """
     @todo("90.1")
@@ -39,3 +49,16 @@ def test_a_syntax_error_leaves_the_stocked_sandbox_to_the_next_save(workshop: An
     assert workshop.grade(lab, "def one(:\n", isolation="sandbox").score == 0
     assert stocked(workshop.warm.process.pid) >= before
     assert workshop.grade(lab, RIGHT, isolation="sandbox").passed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+def test_what_dies_before_it_is_ready_is_our_fault() -> None:
+    """As where a checkout is closed to the sandbox's user."""
+    lab = find_lab("lab-03", find_labs())
+    launcher, watcher = DirectLauncher(), Watcher()
+    launcher.command = (sys.executable, "-S", "-c", "raise SystemExit('no way to the packages')")
+    submission = Submission("x = 1\n", "scheduler.py")
+    start = partial(CandidateProcess, launcher, watcher)
+    link = Link(lab, submission, start, limit_address_space=False)
+    with pytest.raises(GraderFaultError, match="no candidate starts here: no way to the packages"):
+        link.request({"kind": "get", "on": None, "name": "x"})

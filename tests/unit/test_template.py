@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from infralens.examiner import launching
-from infralens.examiner.launching import CAN_FORK, Started, TemplateLauncher
+from infralens.examiner import launching, serving
+from infralens.examiner.launching import Started, TemplateLauncher, template_lacks
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="a template forks")
+pytestmark = pytest.mark.skipif(template_lacks() is not None, reason="a template forks")
 
 PROGRAM = """
 import sys
@@ -74,3 +76,26 @@ def test_a_template_that_does_not_answer_is_replaced(
     assert time.monotonic() - began < 10
     assert first.poll() == -signal.SIGKILL
     assert ended(second) == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(os, "fork"), (socket, "send_fds"), (socket, "SOCK_SEQPACKET")]
+)
+def test_without_what_a_template_needs_candidates_start_one_by_one(
+    owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(owner, name)
+    setting = serving.Setting("process", (), (), cuda=False)
+    launcher = serving.Spares(more_will_follow=True)._launcher(setting)
+    assert isinstance(launcher, launching.DirectLauncher)
+    assert name in str(template_lacks())
+
+
+def test_sockets_that_a_system_names_and_has_not_are_no_template(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(43, "Protocol not supported")  # as on macOS
+
+    monkeypatch.setattr(socket, "socketpair", refused)
+    assert "Protocol not supported" in str(template_lacks())

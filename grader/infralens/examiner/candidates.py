@@ -159,12 +159,25 @@ class Link:
         """A process that is ready; the lab's time starts with the first one."""
         started = time.monotonic()
         try:
-            self.process, self.generation = self.start(), self.generation + 1
-            self._receive("ready", None, time.monotonic() + START_SECONDS)
+            process = self._ready() or self._ready(last=True)
         finally:
             self.starts.append(round(time.monotonic() - started, 3))
+        assert process is not None
         if self.deadline is None:
             self.deadline = time.monotonic() + self.lab.limits.lab_seconds
+        return process
+
+    def _ready(self, *, last: bool = False) -> CandidateProcess | None:
+        """A candidate that says so. What goes wrong before is ours: nothing is loaded yet."""
+        try:
+            self.process, self.generation = self.start(), self.generation + 1
+            self._receive("ready", None, time.monotonic() + START_SECONDS)
+        except (NoAnswerError, OSError) as error:
+            if not last:  # an earlier process of the submission may have ended it
+                return None
+            said = (self.last_words.strip().splitlines() or [str(error)])[-1]
+            reason = f"no candidate starts here: {said[:300]}"
+            raise GraderFaultError(f"{reason}; `infralens doctor` tells more") from None
         return self.process
 
     def _submit(self, *, memory_mb: int | None = None, extent_bytes: int | None = None) -> None:

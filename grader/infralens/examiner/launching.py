@@ -27,7 +27,19 @@ from infralens.examiner import sandbox, seccomp
 PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
 TEMPLATE_SECONDS = 120.0  # to import torch, from a slow disk
 FORK_SECONDS = 8.0  # of a template that has answered before, on a busy machine
-CAN_FORK = hasattr(os, "fork") and hasattr(socket, "send_fds")
+
+
+def template_lacks() -> str | None:
+    """What this system lacks for a template, in a few words; None where it has all."""
+    for owner, name in ((os, "fork"), (socket, "send_fds"), (socket, "SOCK_SEQPACKET")):
+        if not hasattr(owner, name):
+            return f"{owner.__name__}.{name} is missing"
+    try:
+        for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            end.close()
+    except OSError as error:  # macOS has the name, and no such sockets
+        return f"there are no sockets that keep messages apart: {error.strerror}"
+    return None
 
 
 def candidate_command(loaded: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,7 +191,7 @@ class _Forked:
 
 
 class TemplateLauncher:
-    """Keeps a template process and has it fork candidates. POSIX only."""
+    """Keeps a template process and has it fork candidates, where `template_lacks` nothing."""
 
     def __init__(self, environment: Mapping[str, str], loaded: tuple[str, ...] = ()) -> None:
         self.environment = dict(environment)

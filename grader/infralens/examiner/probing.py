@@ -8,13 +8,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from infralens.examiner import seccomp
 from infralens.examiner.processes import candidate_environment
 from infralens.examiner.sandbox import mask_folder, sandboxed
 from infralens.labs import PACKAGE
 
-SECONDS = 30
+SECONDS = 90  # to import torch too
+NAMES = ("no network", "read-only system", "suites out of view", "calls refused")
 PROBE = """
 import ctypes, json, os, socket, sys
 hidden, readonly, calls = json.loads(sys.argv[1])
@@ -40,7 +42,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 def refused(number):
     return libc.syscall(number, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1  # EPERM
 
-print(json.dumps([holds(network), holds(write), holds(look), all(map(refused, calls))]))
+try:
+    import infralens.candidate.serving  # all that a candidate is made of, torch with it
+    failure = ""
+except Exception as error:
+    failure = f"{type(error).__name__}: {error}"
+
+print(json.dumps([failure, holds(network), holds(write), holds(look), all(map(refused, calls))]))
 """
 
 
@@ -50,6 +58,7 @@ class Probe:
 
     name: str
     held: bool
+    reason: str = ""
 
 
 def probe_the_sandbox() -> tuple[Probe, ...]:
@@ -69,8 +78,10 @@ def probe_the_sandbox() -> tuple[Probe, ...]:
                 check=False,
                 pass_fds=(calls,) if calls else (),
             )
-        held = json.loads(done.stdout) if done.returncode == 0 else [False] * 4
+        said = done.stderr.strip().splitlines() or ["no reason given"]
+        nothing: list[Any] = [said[-1], *[False] * len(NAMES)]
+        failure, *held = json.loads(done.stdout) if done.returncode == 0 else nothing
     finally:
         shutil.rmtree(masks, ignore_errors=True)
-    names = ("no network", "read-only system", "suites out of view", "calls refused")
-    return tuple(Probe(name, bool(ok)) for name, ok in zip(names, held, strict=True))
+    starts = Probe("a candidate starts", not failure, failure[:300])
+    return (starts, *(Probe(name, bool(ok)) for name, ok in zip(NAMES, held, strict=True)))

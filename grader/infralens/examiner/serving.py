@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from infralens.examiner.launching import (
-    CAN_FORK,
     DirectLauncher,
     Launcher,
     SandboxLauncher,
     TemplateLauncher,
+    template_lacks,
 )
 from infralens.examiner.processes import (
     CandidateProcess,
@@ -124,7 +124,7 @@ class Spares:
     def _launcher(self, setting: Setting) -> Launcher:
         if setting.isolation == "sandbox":
             return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
-        if self.more_will_follow and CAN_FORK:
+        if self.more_will_follow and template_lacks() is None:
             environment = candidate_environment(Path(tempfile.gettempdir()))
             return TemplateLauncher(environment, setting.loaded)
         return DirectLauncher(setting.loaded)
