@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -183,3 +185,49 @@ def test_what_would_void_a_grade_is_not_handed_on(
     assert name not in given
     assert given["CUDA_VISIBLE_DEVICES"] == ""
     assert given["PATH"] == os.environ["PATH"]
+
+
+# As an ordinary user, for whom there are walls (root passes them all)
+
+ORDINARY = """
+import os, sys, time
+from infralens.examiner.processes import stay_private
+from infralens.grading import is_private
+
+if "private" in sys.argv:
+    stay_private()
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+pid = os.getpid()
+other = os.fork()
+if other == 0:
+    print("seen as private" if is_private(pid) else "seen as open", flush=True)
+    try:
+        with open(f"/proc/{pid}/mem", "rb"):
+            print("memory read", flush=True)
+    except PermissionError:
+        print("memory kept", flush=True)
+    os._exit(0)
+os.waitpid(other, 0)
+os.kill(child, 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("how", ["private", "open"])
+def test_another_process_of_the_same_user_does_not_read_the_token(how: str) -> None:
+    """Nor is a token made for an examiner whose memory is open."""
+    command = [sys.executable, "-P", "-c", ORDINARY, how]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        command = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "ModuleNotFoundError" in done.stderr or "Permission denied" in done.stderr:
+        pytest.skip("another user cannot read this checkout")
+    said = done.stdout.splitlines()
+    if how == "private":
+        assert said == ["seen as private", "memory kept"]
+    else:  # whether it can be read is for the system's own rules to say
+        assert said[0] == "seen as open"
