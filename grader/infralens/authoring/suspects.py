@@ -29,7 +29,10 @@ ASSERTIONS = {
     "assert_tensor",
 }
 KEPT_BY = {"cache", "partial", "sorted"}
-KEEPING = {"unpack", "list", "tuple", "dict", "set", "zip", "enumerate", "reversed", "iter", "next"}
+KEEPING = {
+    *("as_pixels", "unpack", "list", "tuple", "dict", "set", "zip", "enumerate", "reversed"),
+    *("iter", "next"),
+}
 ASKING = {"fetch", "state_of", "requires_grad"}  # the candidate, for more answers
 HOLDING = {"given", "metered", "keep"}  # an object in the candidate
 LENDING = {"recorded", "remote"}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from infralens.examiner.comparison import (
         LearnerError,
+        as_pixels,
         assert_agrees,
         assert_equals,
         assert_matches,
@@ -52,6 +53,7 @@ _HOMES = {
     ),
     "comparison": (
         "LearnerError",
+        "as_pixels",
         "assert_agrees",
         "assert_equals",
         "assert_matches",
@@ -75,6 +77,7 @@ __all__ = [
     "LearnerError",
     "Namespace",
     "Recorded",
+    "as_pixels",
     "assert_agrees",
     "assert_calls",
     "assert_equals",

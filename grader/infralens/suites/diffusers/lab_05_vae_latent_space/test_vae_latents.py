@@ -20,6 +20,7 @@ from infralens.examiner import (
     Draw,
     LearnerError,
     Namespace,
+    as_pixels,
     assert_equals,
     assert_matches,
     assert_matches_formula,
@@ -188,13 +189,6 @@ def pixels(draw: Draw, *shape: int) -> Any:
     return image
 
 
-def as_tensor(answer: Any) -> Any:
-    """Images are compared as tensors of bytes; a learner may return either."""
-    if isinstance(answer, np.ndarray):
-        return torch.from_numpy(answer)
-    return answer.cpu() if isinstance(answer, torch.Tensor) else answer
-
-
 @todo("5.2")
 @pytest.mark.parametrize("axes", ["HWC", "NHWC"])
 def test_pixels_become_numbers_from_minus_one_to_one(candidate: Any, draw: Draw, axes: str) -> None:
@@ -218,7 +212,7 @@ def test_the_decoded_tensor_becomes_pixels(candidate: Any, draw: Draw) -> None:
     decoded = (levels + draw.tensor(2, 3, 10, 7, low=-0.4, high=0.4)) / 127.5 - 1
     processor = VaeImageProcessor(vae_scale_factor=1)
     assert_equals(
-        as_tensor(candidate.to_image(decoded)),
+        as_pixels(candidate.to_image(decoded)),
         library=lambda: torch.from_numpy(
             np.stack([np.array(image) for image in processor.postprocess(decoded, "pil")])
         ),

@@ -22,6 +22,7 @@ from infralens.examiner import (
     assert_equals,
     assert_matches,
     assert_property,
+    assert_tensor,
     library_function,
     todo,
     unpack,
@@ -707,16 +708,18 @@ def test_six_numbers_tell_the_size(candidate: Any, draw: Draw) -> None:
     )
     pipe = SimpleNamespace(unet=unet_of_sdxl(dim, torch.device("cpu")))
     assert_matches(
-        on_the_cpu(unpack(answer, "time_ids", "embedding")[0]),
+        on_the_cpu(unpack(answer, "time_ids", "embedding")[0], 6, "time_ids"),
         library=lambda: add_time_ids(pipe, original, crop, target, torch.float32, 0),
         truth=lambda: [[*original, *crop, *target]],
         what="time_ids",
     )
 
 
-def on_the_cpu(answer: Any) -> Any:
+def on_the_cpu(answer: Any, width: int, what: str) -> Tensor:
     """There is no tensor among the arguments, so the device is the learner's choice."""
-    return answer.cpu() if isinstance(answer, Tensor) else answer
+    assert_tensor(answer, shape=(1, width), dtype=torch.float32, what=what)
+    there: Tensor = answer.cpu()
+    return there
 
 
 @todo("7.7")
@@ -728,7 +731,7 @@ def test_each_number_is_embedded_like_a_timestep(candidate: Any, draw: Draw) -> 
     numbers = torch.tensor([*original, *crop, *target])
     library = unet_of_sdxl(dim, torch.device("cpu"))
     assert_matches(
-        on_the_cpu(unpack(answer, "time_ids", "embedding")[1]),
+        on_the_cpu(unpack(answer, "time_ids", "embedding")[1], 6 * dim, "the embedding"),
         library=lambda: library.add_time_proj(numbers.float()).reshape(1, -1),
         truth=lambda: sinusoids(numbers, dim, True, 0).reshape(1, -1),
         what="the embedding of the six numbers",
