@@ -90,6 +90,7 @@ def components(files: dict[str, bytes], device: str) -> dict[str, Any]:
     """All components of the folder, in float32; those that it leaves empty are None."""
     made = scheduler(json.loads(files["scheduler/scheduler_config.json"]))
     parts = networks(files, list(KINDS), device, torch.float32)
+    torch.manual_seed(0)  # what a step draws without a generator can then be told by its numbers
     return {**parts, "scheduler": made, **dict.fromkeys(EMPTY)}
 
 

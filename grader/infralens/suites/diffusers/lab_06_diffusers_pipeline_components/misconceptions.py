@@ -455,6 +455,8 @@ PARTS: dict[str, Callable[..., Any]] = {
     "guides": lambda w: w > 1,
     "times": lambda scheduler, steps: scheduler.timesteps,
     "takes": takes_generator,
+    "asked": lambda t, i: t,
+    "stepped": lambda x, seen: x,
     "unscaled": unscaled,
     "decode": lambda vae, z: vae.decode(z).sample,
     "pixels": bytes_of,
@@ -473,11 +475,11 @@ def run(given: tuple[Any, ...], **other: Callable[..., Any]) -> Any:
     noise = {"generator": use["for_steps"](generator)} if use["takes"](scheduler) else {}
     both = use["guides"](w)
     texts = torch.cat([u, c]) if both else c
-    for t in use["times"](scheduler, steps):
+    for i, t in enumerate(use["times"](scheduler, steps)):
         seen = use["seen"](scheduler, x, t)
-        output = net(seen.repeat(2, 1, 1, 1) if both else seen, t, texts)[0]
+        output = net(seen.repeat(2, 1, 1, 1) if both else seen, use["asked"](t, i), texts)[0]
         output = use["guide"](*output.chunk(2), w) if both else output
-        x = scheduler.step(output, t, x, **noise)[0]
+        x = scheduler.step(output, t, use["stepped"](x, seen), **noise)[0]
     return use["pixels"](use["decode"](parts["vae"], use["unscaled"](parts, x)))
 
 
@@ -517,6 +519,40 @@ def noise_from_the_first(*given: Any) -> Any:
     """With a list, step was given its first generator alone. Hand on the list: each image has the
     noise of its own generator in every step too."""
     return run(given, for_steps=lambda g: g[0] if is_list(g) else g)
+
+
+@generation("generator-not-passed-to-step")
+def no_step_generator(*given: Any) -> Any:
+    """step drew its noise without your generator. A scheduler that draws in every step needs it, or
+    nobody can repeat the run."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)  # as `given.components` leaves it
+        return run(given, takes=lambda scheduler: False)
+
+
+@generation("step-from-the-scaled-latents")
+def stepped_from_scaled(*given: Any) -> Any:
+    """step was given the scaled latents. Only the network sees those: keep them in a variable of
+    their own, and step from the latents as they were."""
+    return run(given, stepped=lambda x, seen: seen)
+
+
+@generation("turn-number-for-the-timestep")
+def number_for_timestep(*given: Any) -> Any:
+    """The network was given the number of the turn. It knows noise levels by their timestep t."""
+    return run(given, asked=lambda t, i: i)
+
+
+@generation("factor-read-before-set-timesteps", LATENTS)
+def factor_too_early(*given: Any) -> Any:
+    """init_noise_sigma was read before set_timesteps. It is the size of this run's first level, and
+    with the spacing "leading" a short run begins lower: lay out the run first."""
+    early = given[0]["scheduler"].init_noise_sigma
+
+    def noise(shape: Any, s: Any, g: Any, like: Tensor) -> Tensor:
+        return normal(shape, g, like.dtype, like.device) * early
+
+    return run(given, noise=noise)
 
 
 @generation("first-noise-not-scaled", LATENTS)

@@ -585,12 +585,18 @@ def assert_same_pictures(answer: Any, pictures: Callable[[], Tensor]) -> None:
 
 
 def assert_pictures(
-    candidate: Any, draw: Draw, device: str, name: str, scale: float, many: bool = False
+    candidate: Any,
+    draw: Draw,
+    device: str,
+    name: str,
+    scale: float,
+    many: bool = False,
+    spacing: str = "trailing",
 ) -> None:
     """The images are those of StableDiffusionPipeline, with components of its own."""
     # With leading, init_noise_sigma is just what scale_model_input divides by in the first turn;
     # with linspace, the last step is so small that a mistake in it hardly shows.
-    fields = tiny.drawn_table(draw, timestep_spacing="trailing")
+    fields = tiny.drawn_table(draw, timestep_spacing=spacing)
     files = tiny.drawn_files(draw, tiny.scheduler(name, **fields))
     prompts, negatives = (draw_prompts(draw, "short") for _ in range(2))
     height, width = draw.sample([16, 24], 2)
@@ -632,6 +638,15 @@ def test_a_list_of_generators_reaches_every_step(candidate: Any, draw: Draw, dev
     """One generator an image draws its first latents and the noise of each of its steps."""
     name = "EulerAncestralDiscreteScheduler"
     assert_pictures(candidate, draw, device, name, draw.uniform(2, 5), many=True)
+
+
+@todo("6.5")
+def test_the_first_latents_are_as_large_as_this_run_wants_them(
+    candidate: Any, draw: Draw, device: str
+) -> None:
+    """init_noise_sigma is read after set_timesteps: the spacing "leading" begins with less."""
+    name, scale = "EulerDiscreteScheduler", draw.uniform(2, 5)
+    assert_pictures(candidate, draw, device, name, scale, spacing="leading")
 
 
 @todo("6.5")
