@@ -33,6 +33,7 @@ from infralens.examiner.trial import (
     GraderFaultError,
     SubmissionError,
     current_trial,
+    handed_over,
     received,
 )
 from infralens.labs import Lab
@@ -365,6 +366,7 @@ class Link:
         if (device := _elsewhere([args, kwargs])) is not None:
             raise ValueError(f"nothing is on the device {device} here")
         received(args, kwargs)
+        handed_over(args, kwargs)
         if question["kind"] == "callback":
             return target(*args, **kwargs)
         if args or kwargs:  # it may be another object after this

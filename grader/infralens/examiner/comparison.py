@@ -79,6 +79,7 @@ class MismatchError(AssertionError):
         super().__init__(message)
         self.message, self.answer = message, answer
         self.expected, self.yours, self.where, self.margin = expected, yours, where, margin
+        self.judge: Callable[[Any], None] | None = None  # the same judgement of another answer
 
 
 class NotUnpackedError(MismatchError):
@@ -143,7 +144,7 @@ def assert_matches(
                 f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
                 f"at most {ulps * reach:.3g} is explained by rounding"
             )
-        _judge(answer, expected, exact, library_error, reach, what)
+        _judged(answer, _judge, expected, exact, library_error, reach, what)
 
 
 def assert_matches_formula(
@@ -158,14 +159,8 @@ def assert_matches_formula(
     with judged(answer, computed, truth):
         expected = _ours(computed)
         exact = _ours(lambda: _float64(truth()))
-        _judge(
-            answer,
-            expected,
-            exact,
-            _distance(_float64(expected), exact),
-            _reach(expected, exact),
-            what,
-        )
+        own_error, reach = _distance(_float64(expected), exact), _reach(expected, exact)
+        _judged(answer, _judge, expected, exact, own_error, reach, what)
 
 
 def assert_agrees(
@@ -182,7 +177,8 @@ def assert_agrees(
         expected = live(library)
         exact = _float64(expected)
         scale = float(exact.abs().max()) if exact.numel() else 0.0
-        _judge(answer, expected, exact, share * scale / TOLERANCE_FACTOR, 0.0, what)
+        own_error = share * scale / TOLERANCE_FACTOR
+        _judged(answer, _judge, expected, exact, own_error, 0.0, what)
 
 
 def assert_property(
@@ -195,7 +191,8 @@ def assert_property(
         expected = _ours(equals)
         exact = _float64(expected)
         reach = _reach(expected, exact)
-        _judge(answer, expected, exact, ulps * reach / TOLERANCE_FACTOR, reach, what)
+        own_error = ulps * reach / TOLERANCE_FACTOR
+        _judged(answer, _judge, expected, exact, own_error, reach, what)
 
 
 def assert_equals(
@@ -210,7 +207,7 @@ def assert_equals(
         return
     with judged(answer, *([library] if library else [])):
         expected = live(library) if library else value
-        _judge_equal(answer, expected, what)
+        _judged(answer, _judge_equal, expected, what)
 
 
 def as_pixels(answer: Any) -> Any:
@@ -308,6 +305,8 @@ def same_answer(one: Any, other: Any, tolerance: float) -> bool:
             return torch.equal(one.cpu(), other.cpu())
         a, b = _float64(one), _float64(other)
         both = a.isfinite() & b.isfinite()
+        if a.numel() and not bool(both.any()):
+            return False  # any two answers without a number are alike: that says nothing
         if not torch.allclose(a[~both], b[~both], equal_nan=True):
             return False
         reach = _reach(one, a.where(both, torch.zeros(())))
@@ -315,8 +314,11 @@ def same_answer(one: Any, other: Any, tolerance: float) -> bool:
         near = max(tolerance, _agreement_ulps(one.dtype) * reach)
         return gap.numel() == 0 or bool(gap.max() <= near)
     if isinstance(one, Raised) and isinstance(other, Raised):
-        return one.type_name == other.type_name and one.text == other.text
+        theirs = bool(one.frames or other.frames)  # raised by a line of the learner's own
+        return one.type_name == other.type_name and (theirs or one.text == other.text)
     if isinstance(one, float) and isinstance(other, float):
+        if not (math.isfinite(one) and math.isfinite(other)):
+            return False
         reach = torch.finfo(torch.float32).eps * abs(one)
         return one == other or abs(one - other) <= max(tolerance, AGREEMENT_ULPS * reach)
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
@@ -419,6 +421,15 @@ def _expect_kind(answer: Any, expected: Any, what: str) -> None:
         raise MismatchError(f"{what}: {kind(answer)}, expected {kind(expected)}", answer=answer)
 
 
+def _judged(answer: Any, judge: Callable[..., None], *reference: Any) -> None:
+    """Judge it; what is found wrong carries the judgement along, for other answers."""
+    try:
+        judge(answer, *reference)
+    except MismatchError as mismatch:
+        mismatch.judge = lambda other: judge(other, *reference)
+        raise
+
+
 def _judge(
     answer: Any, expected: Any, exact: Tensor, own_error: float, reach: float, what: str
 ) -> None:
@@ -431,7 +442,9 @@ def _judge(
     scale = float(exact.abs().max()) if exact.numel() else 0.0
     name = dtype_name(_dtype(expected))
     margin = Margin(name, _distance(mine, exact), tolerance, scale)
-    current_trial().margins.append(margin)
+    trial = current_trial()
+    trial.margins.append(margin)
+    trial.tolerances[trial.compared - 1] = tolerance
     if margin.max_abs_error <= tolerance:
         return
     finite = bool(mine.isfinite().all())

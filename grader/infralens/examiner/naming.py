@@ -1,18 +1,25 @@
 """Naming a mistake: the check is run again with each misconception on the same inputs.
 
 A misconception is named only when its own answer is the learner's answer. The size of a difference
-says nothing: several mistakes make differences of one size.
+says nothing: several mistakes make differences of one size. A false name is worse than none, so
+what else was seen must fit as well: the answers that were right before it, what was handed to what
+was lent, and every other failing case of the todo in which that misconception fails too.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from infralens.examiner.comparison import (
     NO_ANSWER,
@@ -30,6 +37,65 @@ from infralens.examiner.trial import ReplayedError, Trial, running
 # For one todo, and for all todos of a run.
 NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.0)}
 _NOTHING = object()  # equal to no answer
+MOST_CASES = 2  # failing cases of one check that a name is held against
+MOST_EVIDENCE = 6  # the same of one todo
+ANY_ORDER = 32  # calls that may have come in another order
+HANDED_SHARE = 1e-3  # of the largest value: what was handed over is the same up to that
+
+
+class Fit(Enum):
+    """What a misconception says about a failing case."""
+
+    FITS = 1
+    UNAFFECTED = 2  # it is right there: another mistake made that case fail
+    CONTRADICTS = 3  # it fails there too, in another way
+    SILENT = 4  # it does not get as far as that
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A failing case as it was seen."""
+
+    check_name: str
+    wrong: Any
+    tolerance: float
+    stop_at: int
+    seen: tuple[Any, ...]
+    tolerances: dict[int, float]
+    handed: tuple[tuple[Any, ...], ...]
+    judge: Callable[[Any], None] | None
+    check: Callable[[RehearsedCandidate], object]
+
+    def fit(self, misconception: Misconception) -> Fit:
+        """Run the case again with this misconception."""
+        names = {**misconception.beside, misconception.replaces: misconception.answer}
+        trial = Trial(stop_at=self.stop_at)
+        answer = _replay(functools.partial(self.check, RehearsedCandidate(names)), trial)
+        if answer is _NOTHING:
+            return Fit.SILENT
+        alike = self._came_alike(trial)
+        if alike and same_answer(answer, self.wrong, self.tolerance):
+            return Fit.FITS
+        return Fit.CONTRADICTS if not alike or self._is_wrong(answer) else Fit.UNAFFECTED
+
+    def _came_alike(self, trial: Trial) -> bool:
+        """Whether everything before the failure was the same: what was compared, what was lent."""
+        earlier = zip(self.seen, trial.seen, strict=False)
+        return all(
+            same_answer(mine, other, 2 * self.tolerances.get(place, 0.0)) or _says_nothing(mine)
+            for place, (mine, other) in enumerate(earlier)
+            if place < self.stop_at
+        ) and _handed_alike(self.handed, trial.handed)
+
+    def _is_wrong(self, answer: Any) -> bool:
+        if self.judge is None:
+            return False
+        try:
+            with running(Trial(compared=1)):
+                self.judge(answer)
+        except MismatchError:
+            return True
+        return False
 
 
 @dataclass
@@ -41,6 +107,8 @@ class Names:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     found: set[str] = field(default_factory=set)
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
+    fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
 
     def find(
         self,
@@ -55,29 +123,71 @@ class Names:
         What was named in another check is tried first; what gave another answer in an earlier case
         of this check is not tried again. The search ends with NAMING_SECONDS.
         """
-        wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
-        if wrong is NO_ANSWER:
+        evidence = _evidence(check_name, trial, failure, check)
+        if evidence is None:
             return None
-        tolerance = 0.0
-        if isinstance(failure, MismatchError) and failure.margin is not None:
-            tolerance = failure.margin.tolerance
-        stop_at = _where_it_failed(trial, failure)
+        self._keep(todo_id, evidence)
         for misconception in self._likely_first(todo_id):
             if misconception.name in self.ruled_out[check_name]:
                 continue
             if self._late(todo_id):
                 return None
-            began = time.thread_time()
-            names = {**misconception.beside, misconception.replaces: misconception.answer}
-            answer = _replay(functools.partial(check, RehearsedCandidate(names)), stop_at)
-            self.seconds[todo_id] += time.thread_time() - began
-            if answer is _NOTHING:
-                continue
-            if same_answer(answer, wrong, tolerance):
+            fit = self._fit(todo_id, misconception, evidence)
+            if fit is Fit.FITS:
                 self.found.add(misconception.name)
                 return misconception
-            self.ruled_out[check_name].add(misconception.name)
+            if fit is not Fit.SILENT:
+                self.ruled_out[check_name].add(misconception.name)
         return None
+
+    def note(
+        self,
+        todo_id: str,
+        check_name: str,
+        trial: Trial,
+        failure: MismatchError | LearnerError,
+        check: Callable[[RehearsedCandidate], object],
+    ) -> None:
+        """A failing case of a check that has its name: the name must fit it too."""
+        evidence = _evidence(check_name, trial, failure, check)
+        if evidence is not None:
+            self._keep(todo_id, evidence)
+
+    def settled(self, todo_id: str, check_name: str, named: str) -> Misconception | None:
+        """The name for this check now that all cases were seen: of those that contradict none, the
+        one that fits in most.
+        """
+        known = {known.name: known for known in misconceptions_of(self.suite)}
+        evidence = self.evidence[todo_id]
+        here = [one for one in evidence if one.check_name == check_name]
+        best, most = None, 0
+        for misconception in [known[named], *self._likely_first(todo_id)]:
+            if misconception.name != named and self._late(todo_id):
+                break
+            if not any(self._fit(todo_id, misconception, one) is Fit.FITS for one in here):
+                continue
+            fits = []
+            for one in evidence:
+                if self._late(todo_id):
+                    break
+                fits.append(self._fit(todo_id, misconception, one))
+            if Fit.CONTRADICTS not in fits and (found := fits.count(Fit.FITS)) > most:
+                best, most = misconception, found
+        return best
+
+    def _keep(self, todo_id: str, evidence: Evidence) -> None:
+        kept = self.evidence[todo_id]
+        of_the_check = sum(one.check_name == evidence.check_name for one in kept)
+        if len(kept) < MOST_EVIDENCE and of_the_check < MOST_CASES:
+            kept.append(evidence)
+
+    def _fit(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit:
+        key = misconception.name, id(evidence)
+        if key not in self.fits:
+            began = time.thread_time()
+            self.fits[key] = evidence.fit(misconception)
+            self.seconds[todo_id] += time.thread_time() - began
+        return self.fits[key]
 
     def _late(self, todo_id: str) -> bool:
         most, most_of_all = NAMING_SECONDS[self.naming]
@@ -88,16 +198,82 @@ class Names:
         return sorted(known, key=lambda misconception: misconception.name not in self.found)
 
 
+def _evidence(
+    check_name: str,
+    trial: Trial,
+    failure: MismatchError | LearnerError,
+    check: Callable[[RehearsedCandidate], object],
+) -> Evidence | None:
+    """What was seen of a failing case; None where no misconception could share its answer."""
+    wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
+    if wrong is NO_ANSWER or _says_nothing(wrong):
+        return None
+    mismatch = failure if isinstance(failure, MismatchError) else None
+    margin = mismatch.margin if mismatch else None
+    return Evidence(
+        check_name,
+        wrong,
+        margin.tolerance if margin else 0.0,
+        _where_it_failed(trial, failure),
+        tuple(trial.seen),
+        dict(trial.tolerances),
+        tuple(trial.handed),
+        mismatch.judge if mismatch else None,
+        check,
+    )
+
+
+def _says_nothing(answer: Any) -> bool:
+    """Whether an answer is numbers of which none is finite: it is like any other of that kind."""
+    if isinstance(answer, Tensor):
+        return bool(answer.numel()) and not bool(answer.isfinite().any())
+    if isinstance(answer, float):
+        return not math.isfinite(answer)
+    if isinstance(answer, list | tuple) and answer:
+        return all(map(_says_nothing, answer))
+    return False
+
+
+def _handed_alike(mine: Sequence[tuple[Any, ...]], other: Sequence[tuple[Any, ...]]) -> bool:
+    """As many calls of what was lent, with the same tensors; a few may come in another order."""
+    if len(mine) != len(other):
+        return False
+    if all(_near(a, b) for a, b in zip(mine, other, strict=True)):
+        return True
+    left = list(other) if len(mine) <= ANY_ORDER else []
+    for call in mine:
+        place = next((i for i, one in enumerate(left) if _near(call, one)), None)
+        if place is None:
+            return False
+        left.pop(place)
+    return True
+
+
+def _near(mine: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(mine) == len(other) and all(
+        a.shape == b.shape
+        and a.dtype == b.dtype
+        and torch.allclose(
+            a.double(), b.double(), rtol=0.0, atol=HANDED_SHARE * _largest(a), equal_nan=True
+        )
+        for a, b in zip(mine, other, strict=True)
+    )
+
+
+def _largest(tensor: Tensor) -> float:
+    return float(tensor.double().nan_to_num(0.0, 0.0, 0.0).abs().max())
+
+
 def _where_it_failed(trial: Trial, failure: MismatchError | LearnerError) -> int:
     """The number of the comparison that failed, or of the next where none had begun."""
     at_a_comparison = isinstance(failure, MismatchError) and type(failure) is not NotUnpackedError
     return trial.compared - 1 if at_a_comparison else trial.compared
 
 
-def _replay(check: Callable[[], object], stop_at: int) -> Any:
+def _replay(check: Callable[[], object], trial: Trial) -> Any:
     """The answer at that comparison, or what was raised on the way to it."""
     try:
-        with running(Trial(stop_at=stop_at)):
+        with running(trial):
             check()
     except ReplayedError as replayed:
         return replayed.answer

@@ -251,8 +251,9 @@ class ExaminerPlugin:
         # One name for a check is enough, and looking for it may take long.
         check_name = _check_name(item)
         unnamed = all(seen.misconception is None for seen in self.outcomes.get(check_name, ()))
-        if unnamed and isinstance(failure, MismatchError | LearnerError) and not not_started:
-            named = self.names.find(
+        if isinstance(failure, MismatchError | LearnerError) and not not_started:
+            look = self.names.find if unnamed else self.names.note
+            named = look(
                 todo_id,
                 check_name,
                 trial,
@@ -305,6 +306,8 @@ class ExaminerPlugin:
         """One result a todo. What did not report is not passed."""
         for todo_id, names in self.checks.items():
             declared = self.lab.todo(todo_id)
+            for name in names:
+                self._settle(todo_id, name)
             checks = tuple(self._check(name, title) for name, title in names.items())
             passed = bool(checks) and all(check.status == "passed" for check in checks)
             yield TodoResult(
@@ -315,6 +318,22 @@ class ExaminerPlugin:
                 status="passed" if passed else self._status(checks),
                 checks=checks,
                 uses=self._uses(declared),
+            )
+
+    def _settle(self, todo_id: str, name: str) -> None:
+        """Keep the name of a check's mistake where it fits all that was seen in the todo."""
+        for place, outcome in enumerate(self.outcomes.get(name, ())):
+            if outcome.misconception is None or outcome.detail is None:
+                continue
+            found = self.names.settled(todo_id, name, outcome.misconception)
+            self.outcomes[name][place] = replace(
+                outcome,
+                misconception=found.name if found else None,
+                detail=replace(
+                    outcome.detail,
+                    explanation=found.explanation if found else None,
+                    reads=found.reads if found else self.lab.reading,
+                ),
             )
 
     def _uses(self, todo: Todo) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from infralens.examiner.candidates import RemoteObject
 from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
-from infralens.examiner.trial import Call, current_trial
+from infralens.examiner.trial import Call, current_trial, handed_over
 from infralens.wire import Namespace, Raised, whole_in_place_of_its_tensor
 
 Runner = Callable[[int, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -162,6 +162,7 @@ def _lent_function(function: Callable[..., Any]) -> Callable[..., Any]:
         for value in (*args, *kwargs.values()):
             if isinstance(value, _RehearsedNamespace):
                 raise TypeError(whole_in_place_of_its_tensor(list(value)))
+        handed_over(args, kwargs)
         return _sent(function(*args, **kwargs))
 
     return call

@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from infralens.examiner.errors import SubmissionError as SubmissionError
 from infralens.examiner.suspects import Suspects
 from infralens.report import Margin
@@ -45,6 +47,9 @@ class Trial:
     compared: int = 0
     suspects: Suspects = field(default_factory=Suspects)
     answers: int = 0
+    seen: list[Any] = field(default_factory=list)  # what was compared, in order
+    tolerances: dict[int, float] = field(default_factory=dict)  # of those that are numbers
+    handed: list[tuple[Any, ...]] = field(default_factory=list)  # tensors given to what was lent
 
     def received(self, *values: Any) -> None:
         """Values have come from the submission: suspects until an assertion passes them."""
@@ -55,6 +60,7 @@ class Trial:
         """Count a comparison; False when it is to be skipped because this is a replay."""
         self.references.add(reference)
         index, self.compared = self.compared, self.compared + 1
+        self.seen.append(answer)
         if self.stop_at is None:
             return True
         if index == self.stop_at:
@@ -78,6 +84,18 @@ def received(*values: Any) -> None:
     trial = _current.get()
     if trial is not None:
         trial.received(*values)
+
+
+def handed_over(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Note the tensors that the submission has given to something lent to it."""
+    trial = _current.get()
+    tensors = tuple(
+        value
+        for value in (*args, *kwargs.values())
+        if isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
+    )
+    if trial is not None and tensors:
+        trial.handed.append(tensors)
 
 
 @contextmanager

@@ -1,0 +1,113 @@
+"""A name is said where it fits everything that was seen, and never else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from infralens.examiner import assert_equals, assert_matches
+from infralens.examiner.comparison import LearnerError, MismatchError, same_answer
+from infralens.examiner.naming import Names
+from infralens.examiner.rehearsal import RehearsedCandidate
+from infralens.examiner.trial import Trial, running
+from infralens.wire import Raised
+
+KNOWN = """
+from infralens.examiner import misconception
+
+@misconception("90.1", "eight", replaces="f", reads="x.md")
+def eight(n, ask):
+    return ask(float(8 * n.sum()) + 0 * n)
+
+@misconception("90.1", "power", replaces="f", reads="x.md")
+def power(n, ask):
+    return ask(2.0 ** n.sum() + 0 * n)
+
+@misconception("90.1", "twice", replaces="f", reads="x.md")
+def twice(n, ask):
+    ask(n)
+    return ask(float("nan") * n if n[0] > 90 else 3 * n)
+"""
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    (tmp_path / "misconceptions.py").write_text(KNOWN, encoding="utf-8")
+    return Names(tmp_path)
+
+
+def told(names: Names, check_name: str, learner: Callable[..., Any], n: float) -> str | None:
+    """Have this learner's answer for n looked at, as a failing case of the check."""
+    x = torch.tensor([n, 0.0])
+
+    def check(candidate: Any) -> None:
+        answer = candidate.f(x, lambda value: value)
+        assert_matches(answer, library=lambda: x, truth=lambda: x.double())
+
+    trial = Trial()
+    with running(trial), pytest.raises((MismatchError, LearnerError)) as caught:
+        check(RehearsedCandidate({"f": learner}))
+    found = names.find("90.1", check_name, trial, caught.value, check)
+    return found.name if found else None
+
+
+def power(n: torch.Tensor, ask: Callable[..., Any]) -> Any:
+    return ask(2.0 ** n.sum() + 0 * n)
+
+
+def test_a_name_that_another_failing_case_contradicts_is_not_said(names: Names) -> None:
+    # 2 ** 1 ... at 8 n = 2 ** n (n = 0.0 and about 5.06) only one case cannot tell.
+    both = 5.0 + 0.06
+    exact = both
+    for _ in range(60):  # where 8 n is 2 ** n
+        exact = math.log2(8 * exact)
+    assert told(names, "test_one", power, exact) in ("eight", "power")
+    told(names, "test_two", power, 3.0)
+    settled = names.settled("90.1", "test_one", "eight")
+    assert settled is not None
+    assert settled.name == "power"
+
+
+def test_a_name_fits_how_often_what_was_lent_was_called(names: Names) -> None:
+    assert told(names, "test_one", lambda n, ask: ask(3 * n), 4.0) is None
+    assert told(names, "test_two", lambda n, ask: (ask(n), ask(3 * n))[1], 4.0) == "twice"
+
+
+def test_an_answer_of_no_numbers_has_no_name(names: Names) -> None:
+    nothing = lambda n, ask: (ask(n), ask(math.nan * n))[1]  # noqa: E731
+    assert told(names, "test_one", nothing, 99.0) is None
+
+
+def test_answers_without_a_finite_number_are_never_the_same() -> None:
+    nans = torch.full((3,), math.nan)
+    assert not same_answer(nans, nans.clone(), 1.0)
+    assert not same_answer(math.inf, math.inf, 1.0)
+    assert same_answer(torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), 0.0)
+
+
+def test_what_the_learners_own_line_raises_is_known_by_its_type() -> None:
+    mine = Raised(("ValueError", "Exception"), "mine", ((3, "f", "raise"),))
+    assert same_answer(mine, Raised(("ValueError", "Exception"), "ours"), 0.0)
+    assert not same_answer(mine, Raised(("KeyError", "Exception"), "mine"), 0.0)
+    library = Raised(("ValueError", "Exception"), "one")
+    assert not same_answer(library, Raised(("ValueError", "Exception"), "other"), 0.0)
+
+
+def test_a_learner_who_is_right_before_the_mistake_is_told_apart(names: Names) -> None:
+    """A misconception whose earlier answers differ is another one."""
+
+    def check(candidate: Any) -> None:
+        x = torch.tensor([2.0, 0.0])
+        assert_equals(candidate.f(x, lambda value: value).tolist(), value=[2.0, 0.0])
+        assert_matches(candidate.f(2 * x, lambda v: v), library=lambda: x, truth=x.double)
+
+    learner = lambda n, ask: ask(n if n[0] < 3 else 2.0 ** n.sum() + 0 * n)  # noqa: E731
+    trial = Trial()
+    with running(trial), pytest.raises(MismatchError) as caught:
+        check(RehearsedCandidate({"f": learner}))
+    assert names.find("90.1", "test_one", trial, caught.value, check) is None
