@@ -253,3 +253,14 @@ def test_functions_of_other_todos_that_may_be_wrong_are_named(report_of: Any) ->
     text = leaning_on(("timesteps", "3.1"), ("combine", "3.9"))
     assert "It calls your combine (3.9), not graded in this run." in text
     assert "It calls your" not in leaning_on(("timesteps", "3.1"))
+
+
+def test_every_todo_that_failed_is_listed_with_what_it_follows_from(report_of: Any) -> None:
+    failed = ("failed", [WRONG])
+    report = report_of(("2.1", 2, *failed), ("2.3", 2, *failed), ("2.4", 1, *failed))
+    first, second, third = report.todos
+    second = replace(second, uses=(("half", "2.1"),))
+    lines = shown(replace(report, todos=(first, second, third))).splitlines()
+    assert "  2.3  calls your 2.1, which is wrong" in [line.rstrip() for line in lines]
+    assert sum(line.strip().startswith("2.4  ") for line in lines) == 1
+    assert "which is wrong" not in shown(replace(report, todos=(first,)))

@@ -53,6 +53,10 @@ def show_report(report: Report, console: Console, short: str, program: str = "in
         console.print()
         # What is to be copied is never split: a terminal wraps it by itself.
         console.print(_explained(*first, report, short, program), crop=False)
+        others = _other_failures(first[0], report)
+        if others:
+            console.print()
+            console.print(_facts(others))
 
 
 def _does_not_load(report: Report) -> str | None:
@@ -118,6 +122,26 @@ def first_failure(report: Report) -> tuple[TodoResult, CheckResult] | None:
                     if check.status != "passed":
                         return todo, check
     return None
+
+
+def _other_failures(explained: TodoResult, report: Report) -> list[tuple[str, str]]:
+    """A line for each other todo that failed: what it follows from, or what was wrong first."""
+    rows = []
+    for todo in report.todos:
+        if todo is explained or todo.status not in ("failed", "error"):
+            continue
+        first = next((check for check in todo.checks if check.status != "passed"), None)
+        said = one_line(first.message) if first else WORDS[todo.status]
+        rows.append((todo.id, _follows_from(todo, report) or said))
+    return rows
+
+
+def _follows_from(todo: TodoResult, report: Report) -> str:
+    """Which failed todos this one calls, where it does."""
+    failed = {other.id for other in report.todos if other.status in ("failed", "error")}
+    wrong = sorted({of for _, of in todo.uses if of in failed})
+    verb = "is" if len(wrong) == 1 else "are"
+    return f"calls your {' and '.join(wrong)}, which {verb} wrong" if wrong else ""
 
 
 def _explained(
