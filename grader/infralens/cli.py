@@ -788,6 +788,7 @@ def _before_drawing(prompt: str, negative_prompt: str, out: Path) -> None:
 
     if out.suffix.lower() != ".png":
         raise UsageError(f"{out} does not end in .png, the one format that is written.")
+    _require_writable(out)
     try:
         f"{prompt}{negative_prompt}".encode()
     except UnicodeEncodeError:

@@ -33,6 +33,13 @@ def test_a_picture_of_the_prompt_is_written(tmp_path: Path) -> None:
         assert max(picture.convert("RGB").getpixel((4, 4))) < 60
 
 
+def test_a_folder_that_is_not_there_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
+    result = run(PROMPT, "--out", str(tmp_path / "new" / "star.png"))
+    assert result.exit_code == 2
+    assert "there is no folder" in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_seed_gives_the_same_picture_again_and_another_another(tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.png" for name in ("one", "two", "three")]
     for path, seed in zip(files, ("1", "1", "2"), strict=True):
