@@ -381,25 +381,26 @@ def test_the_last_trace_of_data_survives_half_precision(
 def test_noise_and_data_are_targets_as_they_are(
     candidate: Any, draw: Draw, prediction_type: str
 ) -> None:
-    """epsilon asks for the noise, sample for the clean sample."""
+    """epsilon asks for the noise, sample for the clean sample, each in its dtype."""
     table = draw_table(draw).alphas_cumprod.to(draw.device)
     timesteps = draw_timesteps(draw, len(table), 3)
-    original, noise = draw.latents(3, 4, 6, 10), draw.latents(3, 4, 6, 10)
-    answer = candidate.training_target(original, noise, timesteps, table, prediction_type)
-    assert_property(
-        answer,
-        equals=lambda: {"epsilon": noise, "sample": original}[prediction_type],
-        what=f"the target of {prediction_type}",
-    )
+    for dtype in (torch.float32, torch.bfloat16):
+        original, noise = (draw.latents(3, 4, 6, 10, dtype=dtype) for _ in range(2))
+        assert_property(
+            candidate.training_target(original, noise, timesteps, table, prediction_type),
+            equals=partial(torch.clone, noise if prediction_type == "epsilon" else original),
+            what=f"the target of {prediction_type}",
+        )
 
 
 @todo("1.8")
-def test_the_v_target_is_the_velocity(candidate: Any, draw: Draw) -> None:
-    """v_prediction asks for DDPMScheduler.get_velocity's v."""
-    library = draw_table(draw)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_v_target_is_the_velocity(candidate: Any, draw: Draw, shape: str) -> None:
+    """v_prediction asks for DDPMScheduler.get_velocity's v, for images, vectors and video."""
+    library, size = draw_table(draw), SHAPES[shape]
     table = library.alphas_cumprod.to(draw.device)
-    timesteps = draw_timesteps(draw, len(table), 3)
-    original, noise = draw.latents(3, 4, 6, 10), draw.latents(3, 4, 6, 10)
+    timesteps = draw_timesteps(draw, len(table), size[0])
+    original, noise = draw.latents(*size), draw.latents(*size)
     answer = candidate.training_target(original, noise, timesteps, table, "v_prediction")
     assert_matches(
         answer,

@@ -291,6 +291,17 @@ def negative_below_one(
 
 
 @misconception(
+    "4.3", "timestep-made-whole", replaces="guided_prediction", reads=f"{PAGE}#in-the-loop"
+)
+def made_whole(
+    denoiser: Any, x: Tensor, t: Any, negative: Tensor, prompt: Tensor, w: float
+) -> Tensor:
+    """t lost its fraction. Schedulers ask between two training steps as well: hand t on as it
+    is."""
+    return predict(denoiser, x, int(t), negative, prompt, w)
+
+
+@misconception(
     "4.4", "one-deviation-for-the-batch", replaces="rescale_guidance", reads=f"{PAGE}#rescaling"
 )
 def whole_batch(guided: Tensor, cond: Tensor, rescale: float) -> Tensor:

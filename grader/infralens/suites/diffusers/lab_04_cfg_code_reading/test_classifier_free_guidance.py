@@ -246,6 +246,20 @@ def test_a_prediction_without_spread_stays_as_it_is(
     )
 
 
+@todo("4.4", guards="the dtype of the prediction")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+def test_a_half_precision_prediction_stays_so(
+    candidate: Any, draw: Draw, dtype: torch.dtype
+) -> None:
+    """At rescale 0 guided comes back, in its own dtype."""
+    mine, cond = (draw.latents(2, 4, 6, 10, dtype=dtype) for _ in range(2))
+    assert_property(
+        candidate.rescale_guidance(mine, cond, 0.0),
+        equals=mine.clone,
+        what="the prediction that was not rescaled",
+    )
+
+
 def given_by_the_pipeline(run: Callable[[], tiny.Run], who: str, turn: int, place: int) -> Any:
     """The argument at this place that the pipeline gave its UNet or its scheduler's step."""
     calls = run().calls if who == "the denoiser" else run().steps
