@@ -226,9 +226,8 @@ class _Reader:
 
     def _bind(self, target: ast.expr, shape: Shape) -> None:
         if isinstance(target, ast.Tuple | ast.List):
-            alike = isinstance(shape, tuple) and len(shape) == len(target.elts)
-            for place, inner in enumerate(target.elts):
-                self._bind(inner, shape[place] if alike else flat(shape))  # type: ignore[index]
+            for inner, part in zip(target.elts, _spread(target.elts, shape), strict=True):
+                self._bind(inner, part)
         elif isinstance(target, ast.Starred):
             self._bind(target.value, flat(shape))
         elif isinstance(target, ast.Name):
@@ -521,6 +520,18 @@ class _Reader:
     def _flag(self, node: ast.AST, what: str) -> None:
         sentence = f"{what}, before an assertion has passed it"
         self.module.uses.add(Use(self.module.path, getattr(node, "lineno", 0), sentence))
+
+
+def _spread(targets: list[ast.expr], shape: Shape) -> list[Shape]:
+    """The part of a value that each of several targets takes."""
+    starred = [place for place, target in enumerate(targets) if isinstance(target, ast.Starred)]
+    if isinstance(shape, tuple) and starred and len(shape) >= len(targets) - 1:
+        first, after = starred[0], len(targets) - starred[0] - 1
+        rest = len(shape) - after
+        return [*shape[:first], tuple(shape[first:rest]), *shape[rest:]]
+    if isinstance(shape, tuple) and len(shape) == len(targets):
+        return list(shape)
+    return [flat(shape)] * len(targets)
 
 
 def _bound(scope: _Scope | None) -> set[str]:
