@@ -589,17 +589,40 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
 
 @main.command()
 @click.argument("lab", required=False, shell_complete=_complete_labs)
-@click.pass_context
-def watch(ctx: click.Context, lab: str | None) -> None:
-    """Grade LAB (or the next one) again on every save. Ctrl-C ends it."""
+@click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Grade with this seed every time.")
+@file_option("Watch this file.")
+def watch(lab: str | None, todos: tuple[str, ...], seed: int | None, file: Path | None) -> None:
+    """Grade LAB (or the next one) again on every save. Ctrl-C ends it.
+
+    What you changed is graded first. In a terminal: h gives a hint, r shows what to read, n goes on
+    with the next lab, q ends it.
+    """
     from infralens import workspace
     from infralens.grading import UnreadableError
-    from infralens.watching import watch_lab
+    from infralens.watching import Wanted, watch_lab
 
     here = _workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
+    if lab is None and file is not None:
+        raise UsageError("Name the lab that --file belongs to.")
     chosen = lab_named(lab) if lab else _next_lab(here)
+    path = (file or here.file(chosen)).absolute()
+    if file is not None:
+        _require_readable(path)
+    wanted = Wanted(chosen, path, _todo_ids(chosen, todos), seed, counts=file is None)
+
+    def following(lab: Lab) -> Lab | None:
+        progress, _ = workspace.read_progress(here)
+        labs = [other for other in all_labs() if here.file(other).is_file()]
+        open_ = [other for other in labs if progress.score(other) < other.max_score]
+        later = [other for other in open_ if labs.index(other) > labs.index(lab)]
+        return next((other for other in (*later, *open_) if other.id != lab.id), None)
+
+    def show(page: str) -> None:
+        click.get_current_context().invoke(read, what=page)
+
     try:
-        watch_lab(chosen, here, _console())
+        watch_lab(wanted, here, _console(), program=program(), following=following, read=show)
     except UnreadableError as error:
         raise UsageError(str(error)) from None
 

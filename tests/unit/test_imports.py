@@ -62,6 +62,7 @@ MAY_KNOW = {
         "infralens.grading",
         "infralens.workspace",
         "infralens.show",
+        "infralens.examiner.submission",
     ),
     "infralens.show": (
         "infralens.labs",

@@ -66,6 +66,21 @@ class Submission:
                 found[node.module] = None
         return tuple(found)
 
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """What each name at the top is bound to, as text without comments; "" is all the rest."""
+        found: dict[str, str] = {}
+        for node in self._statements:
+            with contextlib.suppress(RecursionError):
+                if isinstance(node, DEFINING):
+                    found[node.name] = ast.dump(node)
+                else:
+                    names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+                    stored = [a.asname or a.name for a in getattr(node, "names", ()) if a]
+                    for name in (*names, *map(str, stored)):
+                        found[name] = found.get(name, "") + ast.dump(node)
+        return found
+
     def is_not_started(self, name: str) -> bool:
         """Whether the function of this name does nothing but raise NotImplementedError."""
         last = [s for s in self._statements if isinstance(s, DEFINING) and s.name == name][-1:]
