@@ -74,12 +74,12 @@ def patchify(x, s):
                         token += picture[:, y, z].tolist()
                 tokens.append(token)
         result.append(tokens)
-    return torch.tensor(result, device=x.device)
+    return torch.tensor(result, dtype=x.dtype, device=x.device)
 
 
 def unpatchify(tokens, s, tall, wide):
     channels = tokens.shape[2] // (s * s)
-    result = torch.empty(tokens.shape[0], channels, tall, wide, device=tokens.device)
+    result = tokens.new_empty(tokens.shape[0], channels, tall, wide)
     for y in range(tall):
         for z in range(wide):
             number = (y // s) * (wide // s) + z // s
@@ -145,7 +145,7 @@ def dit_block(x, condition, w, heads):
         wide = [[_gelu(y) for y in row] for row in wide]
         narrow = _apply(wide, w["ff.net.2.weight"], w["ff.net.2.bias"])
         result.append(_gated(rows, six[5], narrow))
-    return torch.tensor(result, device=x.device)
+    return torch.tensor(result, dtype=x.dtype, device=x.device)
 
 
 def unet_up_input(x, stack):
