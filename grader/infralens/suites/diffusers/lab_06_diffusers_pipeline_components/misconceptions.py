@@ -550,7 +550,7 @@ def factor_too_early(*given: Any) -> Any:
     early = given[0]["scheduler"].init_noise_sigma
 
     def noise(shape: Any, s: Any, g: Any, like: Tensor) -> Tensor:
-        return normal(shape, g, like.dtype, like.device) * early
+        return normal(shape, g, like.dtype, like.device).mul(early)
 
     return run(given, noise=noise)
 

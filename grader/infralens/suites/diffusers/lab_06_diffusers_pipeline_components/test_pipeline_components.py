@@ -220,11 +220,21 @@ def test_networks_are_in_the_dtype_and_in_eval_mode(
     files = draw_folder(draw)
     answer = loaded(candidate, files, dtype, device)
     reference = Reference(files, device, dtype)
+    mine, theirs = (
+        {name: told(candidate, answer, name) for name in NETWORKS},
+        functools.cache(reference.told),
+    )
     assert_equals(
-        {name: told_shortly(told(candidate, answer, name)) for name in NETWORKS},
-        library=lambda: {name: told_shortly(reference.told(name)) for name in NETWORKS},
+        {name: told_shortly(mine[name]) for name in NETWORKS},
+        library=lambda: {name: told_shortly(theirs(name)) for name in NETWORKS},
         what=f"the networks, asked for in {dtype}",
     )
+    for name in NETWORKS:
+        assert_equals(
+            weights_of(mine[name]),
+            library=functools.partial(lambda name: weights_of(theirs(name)), name),
+            what=f"the weights of {name} in {dtype}, all in a row",
+        )
 
 
 def weights_of(part: dict[str, Any]) -> Any:
@@ -592,6 +602,7 @@ def assert_pictures(
     scale: float,
     many: bool = False,
     spacing: str = "trailing",
+    length: str = "short",
 ) -> None:
     """The images are those of StableDiffusionPipeline, with components of its own."""
     # With leading, init_noise_sigma is just what scale_model_input divides by in the first turn;
@@ -599,6 +610,8 @@ def assert_pictures(
     fields = tiny.drawn_table(draw, timestep_spacing=spacing)
     files = tiny.drawn_files(draw, tiny.scheduler(name, **fields))
     prompts, negatives = (draw_prompts(draw, "short") for _ in range(2))
+    if length == "long":  # one of two, so that it is two images each as everywhere
+        prompts[draw.integer(0, 1)] = draw_prompt(draw, ROOM + draw.integer(2, 6))
     height, width = draw.sample([16, 24], 2)
     steps, seeds = draw.integer(2, 3), [seed_of(draw) + i for i in range(4 if many else 1)]
     lent = given(candidate, BESIDE).components(files, device)
@@ -649,6 +662,13 @@ def test_the_first_latents_are_as_large_as_this_run_wants_them(
     assert_pictures(candidate, draw, device, name, scale, spacing="leading")
 
 
+@todo("6.5", guards="a prompt that does not fit, in the run as a whole")
+def test_a_prompt_that_is_too_long_is_cut(candidate: Any, draw: Draw, device: str) -> None:
+    """Of a long prompt as much is read as StableDiffusionPipeline reads."""
+    name, scale = "PNDMScheduler", draw.uniform(2, 5)
+    assert_pictures(candidate, draw, device, name, scale, length="long")
+
+
 @todo("6.5")
 def test_without_guidance_the_prompt_stands_alone(candidate: Any, draw: Draw, device: str) -> None:
     """At scales of 1 and less StableDiffusionPipeline does not guide."""
@@ -682,6 +702,7 @@ def swapped(saved: Any, name: str) -> Any:
     return getattr(diffusers, name).from_config(tiny.saved_config(saved))
 
 
+@functools.cache
 def own_fields(name: str) -> list[str]:
     """The fields of a scheduler's configuration: what its constructor takes."""
     import diffusers
