@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
+from infralens.examiner import tree
 from infralens.examiner.leftovers import HeldFolder, sweep
 from infralens.examiner.processes import (
     KEPT_ENVIRONMENT,
@@ -32,6 +33,8 @@ from infralens.labs import Lab, Todo
 from infralens.report import CheckResult, Environment, Note, Report, TodoResult, todo_result
 
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
+MOST_GRADES = 500  # by one examiner
+MOST_GROWN_BYTES = 2**29  # since its first grade; the suites of all labs take about half of that
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
 Naming = Literal["full", "brief", "none"]  # how long a mistake's name is looked for
 Stop = Literal["never", "first failure"]  # when no more of a todo is checked
@@ -156,15 +159,17 @@ class Examiner:
         )
         Examiner.running.add(self.process.pid)
         self.ended = self.owing = False
+        self.graded = self.bytes_at_first = 0
         self.line = _Line(self.process)
 
     def grade(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
         """The report of one submission. UnreadableError when there is no file to grade."""
         started = time.monotonic()
         deadline = started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
-        if self.ended or self.owing or self.process.poll() is not None:
+        if self.ended or self.owing or self.process.poll() is not None or self._worn():
             self._end()
             self._start()
+        self.graded += 1
         try:
             self.owing = True
             self._send(request, deadline)
@@ -191,6 +196,14 @@ class Examiner:
             return self._gives_up(request, f"the examiner's result does not fit: {error}", started)
         except OSError:
             return self._gives_up(request, "the examiner ended", started)
+
+    def _worn(self) -> bool:
+        """Whether it has graded for long, or keeps much that hostile answers left in its heap."""
+        taken = tree.resident({self.process.pid})
+        if self.graded == 1:
+            self.bytes_at_first = taken
+        grown = taken - self.bytes_at_first if self.bytes_at_first else 0
+        return self.graded >= MOST_GRADES or grown > MOST_GROWN_BYTES
 
     def _gives_up(self, request: Request, reason: str, started: float) -> Report:
         """A void report. Nothing more is believed of this examiner: the next grade has another."""

@@ -12,6 +12,7 @@ its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import platform
@@ -265,9 +266,16 @@ def _answer(
     finally:
         spares.sweep()
     emit(event)  # only now: nothing of the submission is left that could write beside it
+    _give_memory_back()
     if spares.more_will_follow:
         with contextlib.suppress(OSError):  # the next request says so, if it is still so
             spares.prepare(setting)
+
+
+def _give_memory_back() -> None:
+    """Large answers leave holes in the heap, which glibc keeps unless it is told."""
+    with contextlib.suppress(AttributeError, OSError):  # another libc has none
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _graded(
