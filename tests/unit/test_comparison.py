@@ -403,6 +403,12 @@ def test_an_answer_is_the_same_as_itself(value: Any) -> None:
     assert same_answer(value, value, 0.0)
 
 
+def test_what_a_lent_object_raised_is_the_same_here_and_there() -> None:
+    here, there = Raised(("RuntimeError",), "no"), Raised(("RemoteError",), "RuntimeError: no")
+    assert same_answer(there, here, 0.0)
+    assert not same_answer(there, Raised(("ValueError",), "no"), 0.0)
+
+
 def test_rounding_does_not_make_another_answer() -> None:
     assert same_answer(TRUTH.float(), TRUTH.float() + 8 * EPS, 0.0)
     assert same_answer(TRUTH.float(), TRUTH.float() + 0.5, 1.0)
