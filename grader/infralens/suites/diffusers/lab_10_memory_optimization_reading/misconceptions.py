@@ -414,6 +414,14 @@ def logarithms_added(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Any:
     return x * a + y * b, lse_a + lse_b
 
 
+@misconception("10.2", "logarithms-added-throughout", replaces="merge_attention", reads=CHUNKED)
+def added_throughout(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Any:
+    """The two lse were added, and the weights were taken from that sum. What adds up are the sums
+    of exp: lse = log(exp a + exp b), and the weights add up to 1."""
+    both = lse_a + lse_b
+    return (lse_a - both).exp()[..., None] * a + (lse_b - both).exp()[..., None] * b, both
+
+
 @misconception("10.2", "larger-lse-kept", replaces="merge_attention", reads=CHUNKED)
 def larger_kept(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Any:
     """lse was set to the larger of the two. That is the maximum to take off before exp; the sum of
@@ -643,6 +651,29 @@ def stops_when_covered(decode: Decode, z: Tensor, tile: int, overlap: int, up: i
     return laid(blended(pieces_of(decode, z, tile, step, ends), overlap * up), step * up)
 
 
+@misconception("10.3", "whole-tiles-only", replaces="tiled_decode", reads=TILED)
+def whole_tiles_only(decode: Decode, z: Tensor, tile: int, overlap: int, up: int) -> Tensor:
+    """Only tiles that fit whole were decoded, and the rest at the edges was skipped. Tiles begin at
+    every multiple of tile − overlap inside the latents; the last ones are cut off at the edge."""
+    if fits_in(z, tile, overlap):
+        return decode(z)
+    step = tile - overlap
+    ends = (max(z.shape[2] - tile, 0) + 1, max(z.shape[3] - tile, 0) + 1)
+    return laid(blended(pieces_of(decode, z, tile, step, ends), overlap * up), step * up)
+
+
+@misconception("10.3", "last-tile-moved-back", replaces="tiled_decode", reads=TILED)
+def moved_back(decode: Decode, z: Tensor, tile: int, overlap: int, up: int) -> Tensor:
+    """The last tiles were moved back until they were whole. They begin where the others do, at a
+    multiple of tile − overlap, and are cut off at the latents' edge: thinner, not moved."""
+    if fits_in(z, tile, overlap):
+        return decode(z)
+    step, (h, w) = tile - overlap, z.shape[-2:]
+    tops, lefts = ([min(y, max(n - tile, 0)) for y in range(0, n, step)] for n in (h, w))
+    grid = [[decode(z[:, :, y : y + tile, x : x + tile]) for x in lefts] for y in tops]
+    return laid(blended(grid, overlap * up), step * up)[:, :, : h * up, : w * up]
+
+
 @misconception("10.3", "ramp-reaches-one", replaces="tiled_decode", reads=TILED)
 def reaches_one(decode: Decode, z: Tensor, tile: int, overlap: int, up: int) -> Tensor:
     """The ramp ran from 0 to 1, both included. Row y of n has y/n of the new tile: 0 for the first
@@ -719,6 +750,13 @@ def stacked(decode: Decode, latents: Tensor) -> Tensor:
     """The pictures were stacked, which adds an axis. Each comes with its batch axis of 1: join them
     along that."""
     return torch.stack([decode(z[None]) for z in latents])
+
+
+@misconception("10.4", "batch-axis-lost", replaces="sliced_decode", reads=BATCH)
+def axis_lost(decode: Decode, latents: Tensor) -> Tensor:
+    """A loop over a tensor gives its rows without the batch axis, and decode needs one, of length
+    1: latents.split(1), or each row as z[None]."""
+    return torch.cat([decode(z) for z in latents])
 
 
 @misconception("10.4", "only-the-first-picture", replaces="sliced_decode", reads=BATCH)

@@ -107,6 +107,14 @@ def test_extreme_scores_are_weighed(candidate: Any, draw: Draw, kind: str) -> No
     )
 
 
+def assert_like(answer: Any, like: Tensor, what: str) -> None:
+    """The answer is a tensor of this shape and dtype, before anything is taken out of it."""
+    mine = (tuple(answer.shape), str(answer.dtype)) if isinstance(answer, Tensor) else answer
+    assert_equals(
+        mine, value=(tuple(like.shape), str(like.dtype)), what=f"the shape and dtype of {what}"
+    )
+
+
 @todo("10.1", guards="the dtype of q")
 def test_the_answer_has_the_dtype_of_q(candidate: Any, draw: Draw) -> None:
     """Attention of float64 is float64, and the same attention."""
@@ -119,12 +127,12 @@ def test_the_answer_has_the_dtype_of_q(candidate: Any, draw: Draw) -> None:
     )
 
 
-TOKENS, SIZE, MAPS = 768, 3, 24
+TOKENS, SIZE, MAPS, ROWS = 768, 3, 24, 64
 ONE_MAP = 8 * TOKENS**2  # in float64
 ALL_ROWS = 4 * MAPS * TOKENS * SIZE  # of q, k, v or the answer, in float32
 
 
-@todo("10.1")
+@todo("10.1", again=False)  # what is remembered by its shapes fails above
 @pytest.mark.parametrize(
     ("batch", "heads", "slice_size"),
     [(1, MAPS, 1), (MAPS // 2, 2, 1), (MAPS // 4, 4, 2)],
@@ -140,11 +148,14 @@ def test_few_maps_of_scores_are_alive(
     budget = 7 * slice_size * ONE_MAP // 2 + 8 * ALL_ROWS
     with metered(candidate, budget=budget) as mine:
         answer = mine.sliced_attention(q, k, v, slice_size)
+    assert_like(answer, q, "attention")
+    # Queries know nothing of each other: some of them, drawn afresh, tell of them all.
+    rows = draw.sample(range(TOKENS), ROWS)
     assert_matches(
-        answer,
-        library=lambda: parts.attention(SlicedAttnProcessor(slice_size), q, k, v),
-        truth=lambda: parts.attended_in_turn(q.double(), k.double(), v.double()),
-        what=f"attention in slices of {slice_size}, heads {heads}, batch {batch}",
+        answer[:, :, rows],
+        library=lambda: parts.attention(SlicedAttnProcessor(slice_size), q[:, :, rows], k, v),
+        truth=lambda: parts.attended_in_turn(q[:, :, rows].double(), k.double(), v.double()),
+        what=f"attention in slices of {slice_size}, heads {heads}, batch {batch}, some queries",
     )
 
 
@@ -306,14 +317,6 @@ def test_a_part_far_below_the_other_has_no_weight(candidate: Any, draw: Draw) ->
         )
 
 
-def assert_like(answer: Any, like: Tensor, what: str) -> None:
-    """The answer is a tensor of this shape and dtype, before anything is taken out of it."""
-    mine = (tuple(answer.shape), str(answer.dtype)) if isinstance(answer, Tensor) else answer
-    assert_equals(
-        mine, value=(tuple(like.shape), str(like.dtype)), what=f"the shape and dtype of {what}"
-    )
-
-
 @todo("10.2")
 def test_an_empty_part_has_no_say(candidate: Any, draw: Draw) -> None:
     """Where all keys of a part are masked, its lse is −inf and its out does not count."""
@@ -420,7 +423,7 @@ ONE_BLOCK = 2 * 4 * FEW_HEADS * BLOCK_KEYS * KEY_SIZE  # k and v in float32: 2 M
 CHUNKED_BUDGET = 9 * ONE_BLOCK  # 19 MB; all blocks are 67 MB, all scores 34 MB
 
 
-@todo("10.2")
+@todo("10.2", again=False)  # what is remembered by its shapes fails above
 def test_no_block_is_kept(candidate: Any, draw: Draw) -> None:
     """Keys and values together are far beyond the memory that this call may take."""
     q = 1.5 * draw.latents(1, FEW_HEADS, FEW_QUERIES, KEY_SIZE).cpu()
@@ -473,7 +476,8 @@ def test_tiles_are_joined_as_the_library_joins_them(
 ) -> None:
     """tiled_decode is AutoencoderKL.tiled_decode: blended down, then to the right, then cropped."""
     name = OTHERS.get(kind, "tiny")
-    tile, overlap = draw_tiles(draw, 5, 8)
+    large = kind in ("trained", "factor 8")  # few latents make many pixels there
+    tile, overlap = draw_tiles(draw, 4, 5) if large else draw_tiles(draw, 5, 8)
     if kind == "no overlap":
         tile, overlap = draw.choice([1, 2, 4, 5, 6]), 0
     if kind == "one of overlap":
@@ -481,7 +485,7 @@ def test_tiles_are_joined_as_the_library_joins_them(
     if kind == "more overlap than not":
         tile, overlap = draw.choice([(7, 4), (8, 5), (9, 5)])
     height, width = draw_sides(draw, kind, tile, overlap)
-    batch = 1 if kind == "one picture" else draw.integer(2, 3)
+    batch = 1 if large or kind == "one picture" else draw.integer(2, 3)
     latents = draw_for(draw, name, batch, height, width)
     assert_tiled(candidate, name, device, latents, tile, overlap)
 
@@ -815,7 +819,7 @@ def test_the_large_tensors_are_those_of_a_real_run(
     counts = {name: parts.parameter_count(module) for name, module in modules.items()}
     batch = draw.integer(1, 3)
     rows = 2 * batch if guidance else batch
-    height, width = draw.sample([8, 10, 12, 14], 2)
+    height, width = draw.sample([6, 8, 10, 12], 2)
     scale = config["vae_scale"]
     answer = candidate.bytes_needed(counts, dtype, batch, height * scale, width * scale, config)
 
