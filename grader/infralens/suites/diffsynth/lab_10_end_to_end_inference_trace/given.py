@@ -12,6 +12,7 @@ import json
 import tempfile
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -62,7 +63,7 @@ SCHEDULERS = (
 )
 SPECIAL = ("<pad>", "</s>", "<unk>")  # of the second tokenizer
 BLOCKS = 2  # of the small VAE: it shrinks pictures by 2
-loaded: dict[str, Any] = {}  # one of each kind; pipelines get copies
+loaded: dict[Any, Any] = {}  # one of each kind; pipelines get copies
 
 
 class PowerCutError(RuntimeError):
@@ -89,7 +90,27 @@ def parts(files: dict[str, bytes], *names: str) -> dict[str, Any]:
     for name in names:
         if name not in loaded:
             loaded[name] = from_files(files, name)
-    return {name: copy.deepcopy(loaded[name]) for name in names}
+    return {name: copied(loaded[name]) for name in names}
+
+
+def copied(part: Any) -> Any:
+    """A copy for one pipeline: of a network, its modules with the same numbers."""
+    return twin(part, {}) if isinstance(part, nn.Module) else copy.deepcopy(part)
+
+
+def twin(module: Any, known: dict[int, Any]) -> Any:
+    """The module again, with parameters, hooks and attributes of its own; numbers are shared."""
+    if id(module) not in known:
+        new = known[id(module)] = object.__new__(type(module))
+        for name, value in vars(module).items():
+            own = value.copy() if type(value) in (dict, OrderedDict, list, set) else value
+            vars(new)[name] = own
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                new._parameters[name] = nn.Parameter(parameter.data, requires_grad=False)
+        for name, child in module._modules.items():
+            new._modules[name] = None if child is None else twin(child, known)
+    return known[id(module)]
 
 
 def from_files(files: dict[str, bytes], name: str) -> Any:
@@ -162,8 +183,26 @@ def seeded(seed: int, *makers: Callable[[], Any]) -> list[Any]:
 
     So what a run draws from that one by mistake can be drawn again.
     """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for make in makers:  # building one takes long: once for each kind
+            if made_by(make) not in loaded:
+                loaded[made_by(make)] = make().eval().requires_grad_(False)
     torch.default_generator.manual_seed(seed)
-    return [make().eval().requires_grad_(False) for make in makers]
+    return [mixed(twin(loaded[made_by(make)], {})) for make in makers]
+
+
+def made_by(make: Callable[[], Any]) -> Any:
+    """What tells the networks of one function from those of another."""
+    return (make.func, make.args) if isinstance(make, functools.partial) else make
+
+
+def mixed(network: Any) -> Any:
+    """The network with the numbers of each parameter in another order."""
+    for parameter in network.parameters():
+        order = torch.randperm(parameter.numel())
+        parameter.data = parameter.data.flatten()[order].reshape(parameter.shape)
+    return network
 
 
 def small_unet(kind: Any = UNet2DConditionModel) -> Any:
