@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from infralens import grading
 from infralens.cli import main
+from infralens.cli.group import ORDER
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def run(*words: str, **more: Any) -> Result:
         (["grade", "lab-03", "--file", "a.py", "--file", "b.py"], "--file was given 2 times"),
         (["grade", "lab-03", "--todo", "diffsynth/3.1"], "lab-03 has no todo diffsynth/3.1"),
         (["grade", "lab-03", "--output", ""], "--output needs the name of a file."),
-        (["grade", "lab-03", "--output", "lab/x", "--format", "json"], "lab is no folder."),
+        (["grade", "lab-03", "--output", "lab/x", "--format", "json"], "lab/x cannot be written"),
         (["grade", "--file", "a.py"], "Name the lab that --file belongs to."),
         (["grade", "--all"], "has been changed yet; there is nothing to grade."),
         (["grade", "--all", "--todo", "3.1"], "--all grades every lab that you have begun"),
@@ -103,3 +104,7 @@ def test_a_page_of_the_handbook_has_these_names(name: str) -> None:
 
 def test_no_columns_at_all_are_eighty() -> None:
     assert "Forward Noise Process" in run("list", env={"COLUMNS": "0"}).stdout
+
+
+def test_every_command_has_its_place_in_the_order() -> None:
+    assert sorted(ORDER) == sorted(main.commands)

@@ -452,7 +452,7 @@ def test_the_solution_is_not_shown_before_full_marks(infralens: Run, mine: Path)
 
 
 def test_init_makes_a_workspace_and_keeps_what_is_there(infralens: Run, tmp_path: Path) -> None:
-    assert "Next: `cd work`, then `infralens list`" in infralens("init", "work").stdout
+    assert "Next: `cd work`, then `infralens --labs " in infralens("init", "work").stdout
     stub = tmp_path / "work" / "diffusers" / "lab-03-scheduler-reading" / "scheduler.py"
     stub.write_text("mine", encoding="utf-8")
     result = infralens("init", "work")

@@ -1,0 +1,8 @@
+"""The command line. Every command calls one function and shows its result; torch stays out."""
+
+from __future__ import annotations
+
+from infralens.cli import authors, drawing, grading, kit, learning
+from infralens.cli.group import main
+
+__all__ = ["authors", "drawing", "grading", "kit", "learning", "main"]

@@ -1,0 +1,5 @@
+"""`python -m infralens.cli`."""
+
+from infralens.cli.group import main
+
+main()

@@ -1,0 +1,92 @@
+"""For authors: check, new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    pass
+
+from infralens.cli.choosing import all_labs, complete_labs, lab_named, terminal
+from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
+
+
+@main.command()
+@click.option(
+    "--lab",
+    "names",
+    multiple=True,
+    shell_complete=complete_labs,
+    help="Only this lab.",
+)
+@click.option("--ref", help="Take the solutions from this git revision.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Seeds for the solution; each misconception has one in five of them.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
+@click.option("--margins", is_flag=True, help="Print the margins of every check.")
+@click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    ref: str | None,
+    seeds: int,
+    jobs: int | None,
+    margins: bool,
+    write: bool,
+) -> None:
+    """For authors: prove every lab. One line a fault; exit code 1 when there is one."""
+    from infralens.authoring.checking import (
+        SolutionsUnavailableError,
+        check_labs,
+        write_stubs,
+    )
+    from infralens.authoring.table import show_proofs
+
+    labs = tuple(lab_named(name) for name in names) or all_labs()
+    if write:
+        for path in write_stubs(labs):
+            click.echo(f"written: {path}")
+    try:
+        proofs = check_labs(labs, ref=ref, seeds=seeds, jobs=jobs, console=terminal(stderr=True))
+    except SolutionsUnavailableError as error:
+        raise UsageError(str(error)) from None
+    show_proofs(proofs, terminal(), margins=margins)
+    ctx.exit(PASSED if not any(proof.faults for proof in proofs) else POINTS_MISSING)
+
+
+@main.command()
+@click.argument("track")
+@click.argument("lab")
+@click.argument("title")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder of labs of your own; by default this checkout.",
+)
+def new(track: str, lab: str, title: str, into: Path | None) -> None:
+    """For authors: write the files of a new LAB, with this TITLE."""
+    import shlex
+
+    from infralens.authoring.beginning import BadNameError, begin_lab
+
+    try:
+        written = begin_lab(track, lab, title, into)
+    except BadNameError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
+    for path in written:
+        click.echo(f"written: {path}")
+    where = f" --labs {shlex.quote(str(into))}" if into else ""
+    click.echo(
+        f"Next: fill them in; `infralens{where} check --lab {track}/{lab}` says what is left."
+    )

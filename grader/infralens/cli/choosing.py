@@ -1,0 +1,134 @@
+"""What several commands choose by: labs, todos, files, the workspace, the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from infralens.labs import (
+    BadLabError,
+    Lab,
+    UnknownLabError,
+    find_lab,
+    find_labs,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from infralens.workspace import Workspace
+
+from infralens.cli.group import UsageError
+
+
+def all_labs() -> tuple[Lab, ...]:
+    extra = click.get_current_context().obj or []
+    try:
+        return find_labs(extra)
+    except BadLabError as error:
+        raise UsageError(str(error)) from None
+
+
+def lab_named(name: str) -> Lab:
+    try:
+        return find_lab(name, all_labs())
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+
+
+def complete_labs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [lab.short for lab in find_labs() if lab.short.startswith(incomplete)]
+
+
+def _complete_todos(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    ids = (todo.id for lab in find_labs() for todo in lab.todos)
+    return [todo for todo in ids if todo.startswith(incomplete)]
+
+
+def program() -> str:
+    """How this command was called, for the commands that it prints: they can be pasted."""
+    import shlex
+
+    folders = click.get_current_context().obj or []
+    shown = [str(path) for path in folders]
+    return " ".join(["infralens", *(f"--labs {shlex.quote(path)}" for path in shown)])
+
+
+def _once(ctx: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path | None:
+    if len(values) > 1:
+        raise UsageError(f"--{param.name} was given {len(values)} times; give it once.")
+    return values[0] if values else None
+
+
+def file_option(help_: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    kind: Any = click.Path(path_type=Path)
+    return click.option("--file", type=kind, multiple=True, callback=_once, help=help_)
+
+
+lab_argument = click.argument("lab", shell_complete=complete_labs)
+
+
+todo_argument = click.argument("todo", shell_complete=_complete_todos)
+
+
+LEAST_COLUMNS, DEFAULT_COLUMNS = 10, 80
+
+
+def terminal(**options: Any) -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False, emoji=False, markup=False, **options)
+    if console.width < LEAST_COLUMNS:  # COLUMNS=0, as some terminals say before they are drawn
+        console.width = DEFAULT_COLUMNS
+    return console
+
+
+def require_writable(output: Path) -> None:
+    """UsageError for a file that could not be written, before anything is started for it."""
+    import os
+
+    if not output.name:
+        raise UsageError("--output needs the name of a file.")
+    nearest = output.resolve().parent
+    if not nearest.is_dir():
+        raise UsageError(f"{output} cannot be written: there is no folder {nearest}.")
+    if not os.access(nearest, os.W_OK) or (output.exists() and not os.access(output, os.W_OK)):
+        raise UsageError(f"{output} cannot be written: Permission denied.")
+
+
+def require_readable(path: Path) -> None:
+    """UsageError where there is no file to grade. The examiner reads it once more, itself."""
+    from infralens.examiner.submission import UnreadableError, read_submission
+
+    try:
+        read_submission(path)
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
+
+
+def todo_ids(lab: Lab, names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(lab.todo(name).id for name in names)
+    except UnknownLabError as error:
+        raise UsageError(str(error)) from None
+
+
+def workspace_or_usage(here: Workspace | None, workspace: Any) -> Workspace:
+    if here is not None:
+        return here
+    try:
+        found: Workspace = workspace.require_workspace(Path.cwd())
+    except workspace.NoWorkspaceError as error:
+        raise UsageError(str(error)) from None
+    return found
+
+
+def next_lab(here: Workspace) -> Lab:
+    from infralens import workspace
+
+    progress, _ = workspace.read_progress(here)
+    labs = all_labs()
+    return next((lab for lab in labs if progress.score(lab) < lab.max_score), labs[0])

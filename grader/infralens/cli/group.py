@@ -1,0 +1,117 @@
+"""The group of all commands, its errors and its exit codes."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from infralens import __version__
+
+if TYPE_CHECKING:
+    pass
+
+
+PASSED, POINTS_MISSING, WRONG_USAGE, GRADER_FAILED = 0, 1, 2, 3
+
+
+class UsageError(click.ClickException):
+    """Wrong usage: one sentence, exit code 2."""
+
+    exit_code = WRONG_USAGE
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"infralens: {_harmless(self.message)}", err=True)
+
+
+class BrokenKitError(click.ClickException):
+    """Something of ours is broken: one sentence, exit code 3."""
+
+    exit_code = GRADER_FAILED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"infralens: {_harmless(self.message)}", err=True)
+
+
+def _harmless(text: str) -> str:
+    """A sentence that may name a path or a word of somebody else's."""
+    from infralens.show.harmless import harmless
+
+    return harmless(text)
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+ORDER = (
+    *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
+    *("reset", "solution", "doctor", "check", "new", "completion"),
+)
+
+
+class Commands(click.Group):
+    """The group of all commands; knows their order and suggests the nearest name."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; where there is no room for its output, or no current folder, say so."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            problem = _unfit_place(error)
+            if problem is None:
+                raise
+            click.echo(f"infralens: {problem}", err=True)
+            sys.exit(WRONG_USAGE)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in ORDER if name in self.commands]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        import difflib
+
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = difflib.get_close_matches(args[0], self.commands, n=1)
+            advice = f" Did you mean {near[0]}?" if near else " See `infralens --help`."
+            raise UsageError(f"There is no command {args[0]!r}.{advice}") from None
+
+
+def _unfit_place(error: OSError) -> str | None:
+    """One sentence about the place a command runs in, where that is why it failed."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "The current folder is not there any more: go to another one."
+    if error.errno in NO_ROOM:
+        return f"The output cannot be written: {error.strerror}."
+    return None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="infralens")
+@click.option(
+    "--labs",
+    "extra",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with further labs (suites/, exercises/, solutions/).",
+)
+@click.pass_context
+def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
+    """Self-grading labs about diffusion inference, judged against the live diffusers library."""
+    ctx.obj = [path.resolve() for path in extra]
+    # An exception, so that examiners are closed; the code is what shells say of such an end.
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
+        number = getattr(signal, name, None)  # Windows has only the first
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

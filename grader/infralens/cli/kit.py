@@ -1,0 +1,67 @@
+"""For the kit itself: init, doctor, completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from infralens.labs import (
+    place_at,
+)
+
+if TYPE_CHECKING:
+    pass
+
+from infralens.cli.choosing import program, terminal
+from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
+
+
+@main.command()
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+def init(folder: Path) -> None:
+    """Make a workspace with the exercises in FOLDER, or here."""
+    from infralens import workspace
+
+    try:
+        places = [place_at(extra) for extra in click.get_current_context().obj or []]
+        _, written, kept = workspace.init(folder, places)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
+    kept_note = f"; {kept} that were there are kept" if kept else ""
+    click.echo(f"{written} files written to {folder}{kept_note}.")
+    first = "" if folder.resolve() == Path.cwd() else f"`cd {folder}`, then "
+    click.echo(f"Next: {first}`{program()} list` shows the labs.")
+
+
+@main.command()
+@click.pass_context
+def doctor(ctx: click.Context) -> None:
+    """Say what is installed, which device and which isolation."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from infralens.doctor import examine
+
+    table = Table.grid(padding=(0, 2))
+    findings = examine()
+    for finding in findings:
+        mark = Text("ok", "green") if finding.good else Text("!!", "red")
+        table.add_row(mark, finding.name, finding.value, Text(finding.advice, "dim"))
+    terminal().print(table)
+    ctx.exit(PASSED if all(finding.good for finding in findings) else POINTS_MISSING)
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    To use it: eval "$(infralens completion bash)".
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(main, {}, "infralens", "_INFRALENS_COMPLETE").source())
