@@ -46,6 +46,8 @@ def _by_descriptor(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
 
 def _by_map(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
     text = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    if "-s " not in text and "xs " not in text:  # no shared map, as in most: a look costs little
+        return
     for begin, end, device, inode, name in MAPPED.findall(text):
         if name.startswith(SHARED):
             try:
