@@ -1075,7 +1075,7 @@ def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop:
     other = checks_of(workshop.grade(lab, "def double(x): return x * 3\n"))["test_double"]
     assert other.misconception is None
     assert other.detail is not None
-    assert other.detail.reads == "handbook/probe.md#more"
+    assert other.detail.reads == "handbook/probe.md#square"  # what this todo's mistakes read
 
 
 # A suite that is broken is the grader's fault, and earns nobody a point
