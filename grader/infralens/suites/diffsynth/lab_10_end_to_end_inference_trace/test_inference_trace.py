@@ -522,7 +522,7 @@ def assert_nothing_left(case: Case, pipe: Any, beside: Any, image: Any = None) -
         kinds, library=lambda: dict.fromkeys(library(), "str"), what="what there is to look at"
     )
     assert_equals(new_here(mine["names"]), value=[], what="names that were not there before")
-    for name in mine:
+    for name in kinds:
         if name != "names":
             told = functools.partial(lambda key: library()[key], name)
             assert_equals(mine[name], library=told, what=f"what is there afterwards: {name}")
