@@ -272,7 +272,8 @@ def draw_fresh(draw: Draw, shape: tuple[int, ...]) -> tuple[Tensor, int]:
 
 @todo("2.4")
 @pytest.mark.parametrize("variance_type", VARIANCES)
-@pytest.mark.parametrize("prediction_type", PREDICTIONS)
+# "sample" first: there the output is not the noise, and mistakes that confuse them differ.
+@pytest.mark.parametrize("prediction_type", ["sample", "epsilon", "v_prediction"])
 def test_a_jump_over_many_timesteps_is_ddpms(
     candidate: Any, draw: Draw, prediction_type: str, variance_type: str
 ) -> None:
