@@ -74,8 +74,8 @@ def guided_prediction(
 ) -> Tensor:
     """4.3 · Ask the network once, and guide.
 
-    denoiser(latents, t, embeds) is called exactly once, by position. t may have a fraction, and goes
-    on as a tensor or as the same number:
+    denoiser(latents, t, embeds) is called exactly once, by position. t may have a fraction, and
+    goes on as a tensor or as the same number:
 
     * scale above 1: with the batch of 4.2 (unconditional half first); its answer (2B, C, H, W) is
       split in two and combined as in 4.1.
