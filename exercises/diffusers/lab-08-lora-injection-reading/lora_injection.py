@@ -9,7 +9,8 @@ Symbols: r = rank, in and out = the widths of a linear layer, kh and kw = the si
 alpha = a number saved with the adapter, ΔW = the change of a weight.
 
 `peft` and `diffusers` cannot be imported here: they hold the answers. A scale that a caller chooses
-(`scale`, `weights`) is one thing, alpha / r, which belongs to the adapter, is another. They multiply.
+(`scale`, `weights`) is one thing; alpha / r, which belongs to the adapter, is another: they
+multiply.
 """
 
 # ruff: noqa: N803, N815  (A and B are capital letters in the paper and in every file)
