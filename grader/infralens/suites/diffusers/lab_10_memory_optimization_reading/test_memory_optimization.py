@@ -167,14 +167,15 @@ def draw_parts(
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """Queries, and keys and values in blocks of these sizes.
 
-    `shift` is added to every score, with the other sign for every other query and head.
+    `shift` is added to a third of the scores and taken from another, query by query and head by
+    head. The rest stay as they are: an answer of which no number is finite could not be named.
     """
     heads, size = draw.integer(2, 4), draw.choice([4, 6, 9])
     queries = queries or draw.choice([5, 6, 7])
     q, k, v = draw_attention(draw, batch, heads, queries, sum(sizes), size)
     if shift:  # along the last coordinate q·k is the same for all
         turn = torch.arange(heads)[:, None] + torch.arange(queries)
-        q[..., -1] = (20 - 40.0 * (turn % 2)).to(q.device)
+        q[..., -1] = (20.0 - 20.0 * (turn % 3)).to(q.device)
         k[..., -1] = shift * size**0.5 / 20
     return q, list(zip(torch.split(k, sizes, 2), torch.split(v, sizes, 2), strict=True))
 
@@ -350,6 +351,16 @@ def test_an_empty_part_has_no_say(candidate: Any, draw: Draw) -> None:
                 truth=exact,
                 what=f"{of} where {side} counts",
             )
+
+    def out_of_a() -> Tensor:
+        return torch.where(row >= 3, torch.zeros(()), out_a.double().transpose(-2, -1))
+
+    assert_matches_formula(
+        out[..., row >= 2, :],
+        computed=lambda: out_of_a().float().transpose(-2, -1)[..., row >= 2, :],
+        truth=lambda: out_of_a().transpose(-2, -1)[..., row >= 2, :],
+        what="out where b is empty, or both are",
+    )
     assert_equals(
         out[..., row == 3, :],
         value=torch.zeros_like(out_a[..., row == 3, :]),
