@@ -18,7 +18,12 @@ from infralens.examiner.trial import Trial, running
 from infralens.wire import Raised
 
 KNOWN = """
+import torch
 from infralens.examiner import misconception
+
+@misconception("90.1", "dice", replaces="f", reads="x.md")
+def dice(n, ask):
+    return ask(-n if n[0] > 90 else torch.rand(2))
 
 @misconception("90.1", "eight", replaces="f", reads="x.md")
 def eight(n, ask):
@@ -76,6 +81,17 @@ def test_a_name_that_another_failing_case_contradicts_is_not_said(names: Names) 
 def test_a_name_fits_how_often_what_was_lent_was_called(names: Names) -> None:
     assert told(names, "test_one", lambda n, ask: ask(3 * n), 4.0) is None
     assert told(names, "test_two", lambda n, ask: (ask(n), ask(3 * n))[1], 4.0) == "twice"
+
+
+def test_a_mistake_that_draws_is_not_contradicted_by_another_draw(names: Names) -> None:
+    def dice(n: torch.Tensor, ask: Callable[..., Any]) -> Any:
+        return ask(-n if n[0] > 90 else torch.rand(2))
+
+    assert told(names, "test_one", dice, 95.0) == "dice"
+    assert told(names, "test_two", dice, 4.0) is None
+    settled = names.settled("90.1", "test_one", "dice")
+    assert settled is not None
+    assert settled.name == "dice"
 
 
 def test_an_answer_of_no_numbers_has_no_name(names: Names) -> None:

@@ -38,7 +38,7 @@ from infralens.examiner.trial import ReplayedError, Trial, running
 NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.0)}
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
-MOST_EVIDENCE = 6  # the same of one todo
+MOST_EVIDENCE = 6  # the same of one todo, unless a check has none yet
 ANY_ORDER = 32  # calls that may have come in another order
 HANDED_SHARE = 1e-3  # of the largest value: what was handed over is the same up to that
 
@@ -68,15 +68,23 @@ class Evidence:
 
     def fit(self, misconception: Misconception) -> Fit:
         """Run the case again with this misconception."""
-        names = {**misconception.beside, misconception.replaces: misconception.answer}
-        trial = Trial(stop_at=self.stop_at)
-        answer = _replay(functools.partial(self.check, RehearsedCandidate(names)), trial)
+        answer, trial = self._answered(misconception)
         if answer is _NOTHING:
             return Fit.SILENT
         alike = self._came_alike(trial)
         if alike and same_answer(answer, self.wrong, self.tolerance):
             return Fit.FITS
         return Fit.CONTRADICTS if not alike or self._is_wrong(answer) else Fit.UNAFFECTED
+
+    def is_random(self, misconception: Misconception) -> bool:
+        """Whether it answers otherwise each time: such an answer speaks neither for nor against."""
+        first, again = (self._answered(misconception)[0] for _ in range(2))
+        return not same_answer(first, again, self.tolerance)
+
+    def _answered(self, misconception: Misconception) -> tuple[Any, Trial]:
+        names = {**misconception.beside, misconception.replaces: misconception.answer}
+        trial = Trial(stop_at=self.stop_at)
+        return _replay(functools.partial(self.check, RehearsedCandidate(names)), trial), trial
 
     def _came_alike(self, trial: Trial) -> bool:
         """Whether everything before the failure was the same: what was compared, what was lent."""
@@ -170,7 +178,10 @@ class Names:
             for one in evidence:
                 if self._late(todo_id):
                     break
-                fits.append(self._fit(todo_id, misconception, one))
+                fit = self._fit(todo_id, misconception, one)
+                if fit is Fit.CONTRADICTS and one.is_random(misconception):
+                    fit = Fit.SILENT
+                fits.append(fit)
             if Fit.CONTRADICTS not in fits and (found := fits.count(Fit.FITS)) > most:
                 best, most = misconception, found
         return best
@@ -178,7 +189,8 @@ class Names:
     def _keep(self, todo_id: str, evidence: Evidence) -> None:
         kept = self.evidence[todo_id]
         of_the_check = sum(one.check_name == evidence.check_name for one in kept)
-        if len(kept) < MOST_EVIDENCE and of_the_check < MOST_CASES:
+        room = len(kept) < MOST_EVIDENCE and of_the_check < MOST_CASES
+        if room or not of_the_check:  # every check that failed is heard once
             kept.append(evidence)
 
     def _fit(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit:

@@ -56,7 +56,7 @@ def inject(model, targets, r, alpha):
     found = {
         name: part
         for name, part in model.named_modules()
-        if type(part) is nn.Linear and ends.search(name)
+        if isinstance(part, nn.Linear) and ends.search(name)
     }
     if not found:
         raise ValueError(f"no {targets}")
