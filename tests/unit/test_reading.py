@@ -95,7 +95,8 @@ def test_a_terminal_gets_links_to_click_and_a_file_none(tmp_path: Path) -> None:
         stream = io.StringIO()
         console = Console(file=stream, width=100, force_terminal=terminal)
         show_text(LINKS, console, tmp_path / "README.md")
-        assert ("\x1b]8;" in stream.getvalue()) is terminal
+        assert ("file://" in stream.getvalue()) is terminal
+        assert "[Steps](" not in stream.getvalue()
         assert "infralens read scheduler#steps" in " ".join(stream.getvalue().split())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import ClassVar
 
+from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Markdown, MarkdownElement
 from rich.rule import Rule
@@ -35,7 +36,7 @@ def show_text(
 ) -> None:
     """Print a Markdown text. `path` is where it lies: its links lead from there."""
     # Code that is wider than the terminal is not cut off.
-    console.print(_Page(with_told_links(text, path, program), hyperlinks=True), crop=False)
+    console.print(_Page(with_told_links(text, path, program)), crop=False)
 
 
 def with_told_links(text: str, path: Path | None, program: str) -> str:
@@ -89,6 +90,14 @@ class _Code(CodeBlock):
 
 
 class _Page(Markdown):
+    """A page of ours. Links to files are links too: markdown-it prints them as they are written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, hyperlinks=True)
+        parser = MarkdownIt().enable("strikethrough").enable("table")
+        parser.validateLink = lambda url: True  # type: ignore[method-assign]  # made for this
+        self.parsed = parser.parse(text)
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "fence": _Code,
