@@ -254,8 +254,8 @@ def always_seven(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tens
 def down_to_zero(sigma_min: float, sigma_max: float, n: int, rho: float) -> Tensor:
     """σ_min plays no part: the roots run down to 0. They end at the root of σ_min; the 0 comes
     after it, as an entry of its own."""
-    ramp = torch.linspace(0, 1, n, dtype=torch.float64)
-    return ended(sigma_max * (1 - ramp) ** rho)
+    left = 1 - torch.arange(n, dtype=torch.float64) / (n - 1)
+    return ended(sigma_max * left**rho)
 
 
 @misconception(

@@ -304,6 +304,14 @@ class AlphaAlone(Twin):
         return self.alpha
 
 
+@layer_("alpha-zero-missing-in-forward", SCALING)
+class ZeroIsMissing(Twin):
+    """An alpha of 0 was taken for a missing one. It is a number: such a layer gives its base."""
+
+    def share(self) -> float:
+        return (self.alpha or self.rank) / self.rank
+
+
 @layer_("alpha-ignored-in-forward", SCALING)
 class NoShare(Twin):
     """The adapter's share was added as it is. Multiply it by alpha / rank."""
