@@ -83,8 +83,9 @@ def grade_process(
 
 
 def hear_interrupts() -> None:
-    """As in a terminal: what a shell starts in the background is told to ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """As in a terminal: what a shell starts in the background, or nohup, is told to ignore these."""
+    for sent in ENDS:
+        signal.signal(sent, signal.SIG_DFL)
 
 
 Start = Callable[..., Running]
