@@ -83,7 +83,7 @@ def grade_process(
 
 
 def hear_interrupts() -> None:
-    """As in a terminal: what a shell starts in the background, or nohup, is told to ignore these."""
+    """As in a terminal: in the background, or under nohup, a program is told to ignore these."""
     for sent in ENDS:
         signal.signal(sent, signal.SIG_DFL)
 
