@@ -237,7 +237,9 @@ def missing_module(lab: Lab) -> str | None:
 
 def _is_installed(name: str) -> bool:
     top, *inner = name.split(".")
-    spec = importlib.util.find_spec(top)  # importlib would import the parents of the others
+    # importlib would import the parents of the others, and tells of what is loaded what that says
+    # of itself: transformers, once imported, hides its parts.
+    spec = PathFinder.find_spec(top) or importlib.util.find_spec(top)
     for part in inner:
         if spec is None or spec.submodule_search_locations is None:
             return False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from copy import deepcopy
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -244,6 +247,16 @@ def test_a_module_that_is_not_there_is_found_without_imports(
     tmp_path: Path, loaded: list[str], missing: str | None
 ) -> None:
     assert missing_module(write(tmp_path, {**GOOD, "loaded": loaded})) == missing
+
+
+def test_a_module_is_looked_for_where_it_lies_not_in_what_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hiding = ModuleType("transformers")
+    hiding.__spec__ = ModuleSpec("transformers", None)  # it names no folder of its parts
+    monkeypatch.setitem(sys.modules, "transformers", hiding)
+    lab = write(tmp_path, {**GOOD, "loaded": ["transformers.models.clip.modeling_clip"]})
+    assert missing_module(lab) is None
 
 
 def test_a_lab_folder_without_a_number_is_a_bad_lab(tmp_path: Path) -> None:

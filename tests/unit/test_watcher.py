@@ -79,6 +79,12 @@ def started() -> Iterator[Started]:
         process.communicate()
 
 
+@pytest.fixture
+def others() -> frozenset[int]:
+    """What descends from us already: examiners of other tests, which are no strays."""
+    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
+
+
 def test_a_look_sees_whom_psutil_sees(started: Started) -> None:
     pids = started()
     for sure in (False, True):
@@ -143,8 +149,10 @@ def test_shared_memory_that_is_not_resident_is_counted(held: str, beyond: int) -
             process.kill()
 
 
-def test_one_who_takes_too_much_ends_and_his_neighbour_does_not(started: Started) -> None:
-    watcher = Watcher()
+def test_one_who_takes_too_much_ends_and_his_neighbour_does_not(
+    others: frozenset[int], started: Started
+) -> None:
+    watcher = Watcher(lambda: others)
     small, large = started(), started(megabytes=200)
     quiet, greedy = watcher.over(small[0]), watcher.over(large[0])
     quiet.limit(100)
@@ -161,15 +169,17 @@ def test_one_who_takes_too_much_ends_and_his_neighbour_does_not(started: Started
     greedy.stop()
 
 
-def test_a_stray_counts_unless_one_is_starting_or_it_is_a_launcher(started: Started) -> None:
+def test_a_stray_counts_unless_one_is_starting_or_it_is_a_launcher(
+    others: frozenset[int], started: Started
+) -> None:
     mine, stray = started(), started()
-    watcher = Watcher(lambda: frozenset(stray))
+    watcher = Watcher(lambda: others.union(stray))
     watch = watcher.over(mine[0])
     watch.limit(1000)
     watch.allow_no_more_processes()
     watcher.look()
     assert watch.verdict is None
-    watcher.launchers = frozenset
+    watcher.launchers = lambda: others
     with watcher.starting():
         watcher.look()
     assert watch.verdict is None
