@@ -334,7 +334,7 @@ class ExaminerPlugin:
                 detail=replace(
                     outcome.detail,
                     explanation=found.explanation if found else None,
-                    reads=found.reads if found else self.lab.reading,
+                    reads=found.reads if found else likely_reading(self.lab, todo_id),
                 ),
             )
 
