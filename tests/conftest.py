@@ -25,7 +25,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import share
-from infralens.examiner.sandbox import unavailable
+from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.labs import find_labs
 
 REQUIRED = set(filter(None, os.environ.get("INFRALENS_REQUIRE", "").split(",")))

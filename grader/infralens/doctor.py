@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from packaging.version import Version
 
-from infralens.examiner.sandbox import unavailable
+from infralens.examiner.isolation.bubblewrap import unavailable
 
 TESTED = {
     "torch": "2.13.0",
@@ -76,7 +76,7 @@ def device() -> Finding:
 
 def isolation() -> tuple[Finding, ...]:
     """Which level keeps a submission away from its judge; for a sandbox, the proof of it."""
-    from infralens.examiner.launching import template_lacks
+    from infralens.examiner.isolation.launch import template_lacks
 
     lacks = template_lacks()
     value = "a copy of one that is ready" if lacks is None else "one by one, which takes seconds"
@@ -85,8 +85,8 @@ def isolation() -> tuple[Finding, ...]:
     if reason is not None:
         level = Finding("isolation", "process", True, f"no sandbox: {reason}")
         return (starts, level)
-    from infralens.examiner.probing import probe_the_sandbox
-    from infralens.examiner.seccomp import refused
+    from infralens.examiner.isolation.probes import probe_the_sandbox
+    from infralens.examiner.isolation.seccomp import refused
 
     probes = probe_the_sandbox()
     level = Finding("isolation", "sandbox", all(probe.held for probe in probes))

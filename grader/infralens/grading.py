@@ -19,16 +19,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
-from infralens.examiner import tree
-from infralens.examiner.leftovers import HeldFolder, sweep
-from infralens.examiner.processes import (
+from infralens.examiner.isolation import tree
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.examiner.isolation.folders import HeldFolder, sweep
+from infralens.examiner.isolation.process import (
     KEPT_ENVIRONMENT,
     adopt_orphans,
     children_of_ours,
     kill_descendants,
     stay_private,
 )
-from infralens.examiner.sandbox import unavailable
 from infralens.labs import Lab, Todo
 from infralens.report import CheckResult, Environment, Note, Report, TodoResult, todo_result
 

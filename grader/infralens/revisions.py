@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from infralens.examiner.sandbox import unavailable
+from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.regular import read_regular
 
 MOST_FILE_BYTES = 2**20  # as a submission that is read from the disk

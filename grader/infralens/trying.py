@@ -17,9 +17,13 @@ from diffusers import EulerAncestralDiscreteScheduler
 from PIL import Image
 
 from infralens.candidate.loading import binding_error, describe, load
-from infralens.examiner.comparison import LearnerError
-from infralens.examiner.describing import kind
-from infralens.examiner.submission import UngradableError, read_submission, require_gradable
+from infralens.examiner.candidate.submission import (
+    UngradableError,
+    read_submission,
+    require_gradable,
+)
+from infralens.examiner.compare.asserts import LearnerError
+from infralens.examiner.compare.describe import kind
 from infralens.shapes import FOLDER
 from infralens.shapes.drawing import PICTURE
 from infralens.shapes.sampling import Request, load_pipeline, one_thread, sample

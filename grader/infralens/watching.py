@@ -16,7 +16,7 @@ from rich.console import Console
 from watchfiles import watch
 
 from infralens import workspace
-from infralens.examiner.submission import Submission
+from infralens.examiner.candidate.submission import Submission
 from infralens.grading import Examiner, UnreadableError, examiner, grade
 from infralens.labs import Lab, find_todo
 from infralens.report import Report

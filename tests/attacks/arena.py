@@ -22,7 +22,7 @@ import psutil
 import yaml
 
 from infralens.authoring.runs import unpassed
-from infralens.examiner.sandbox import unavailable
+from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.grading import Examiner, UnreadableError, Wishes, examiner, grade
 from infralens.labs import Lab, Place, find_labs, place_at, read_lab
 from infralens.report import Report

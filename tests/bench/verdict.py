@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infralens.authoring import with_misconception
-from infralens.examiner.misconceptions import misconceptions_of
-from infralens.examiner.sandbox import unavailable
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_lab, find_labs
 

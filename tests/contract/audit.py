@@ -20,7 +20,7 @@ from rich.progress import track
 
 from infralens.authoring import with_misconception
 from infralens.authoring.runs import WHETHER_PAID
-from infralens.examiner.misconceptions import misconceptions_of
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from variants import LABS, wrong_of  # a module beside this one

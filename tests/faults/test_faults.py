@@ -210,11 +210,11 @@ def test_an_examiner_told_to_end_again_and_again_ends(solved: Path) -> None:
 
 DEAF = """
 import signal, sys, time
-from infralens.examiner import processes
+from infralens.examiner.isolation import process
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-processes.PARENT_SECONDS = processes.DEAF_SECONDS = 0.1
-processes.end_with_the_parent()
+process.PARENT_SECONDS = process.DEAF_SECONDS = 0.1
+process.end_with_the_parent()
 print(flush=True)
 time.sleep(60)
 """

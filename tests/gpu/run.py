@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infralens.authoring import with_misconception
-from infralens.examiner.misconceptions import misconceptions_of
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, UnavailableError, examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report

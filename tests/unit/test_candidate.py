@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from infralens.examiner import assert_equals
-from infralens.examiner.comparison import MismatchError
-from infralens.examiner.misconceptions import misconceptions_of
-from infralens.examiner.naming import NAMING_SECONDS, Names
-from infralens.examiner.trial import Trial
+from infralens.examiner.compare.asserts import MismatchError
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
+from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
+from infralens.examiner.run.trial import Trial
 from infralens.grading import examiner, grade
 from infralens.report import CheckResult, Report
 
@@ -144,7 +144,7 @@ def a_set():
 
 USES_SUITE = """
 from infralens.wire import Namespace
-from infralens.examiner.rehearsal import RehearsedCandidate
+from infralens.examiner.candidate.in_process import RehearsedCandidate
 
 def said(call):
     try:
@@ -676,7 +676,7 @@ def test_grades_that_are_over_take_no_memory(workshop: Any, tmp_path: Path) -> N
     told = tmp_path / "told"
     suite = f"""
     import gc
-    from infralens.examiner.plugin import ExaminerPlugin
+    from infralens.examiner.run.plugin import ExaminerPlugin
 
     @todo("90.1")
     def test_one(candidate):
@@ -1229,9 +1229,10 @@ def test_one_examiner_grades_two_labs_whose_suites_have_one_file_name(workshop: 
 
 def test_a_run_is_void_when_a_check_that_nobody_can_pass_is_passed(workshop: Any) -> None:
     code = (
-        "from infralens.examiner import comparison, serving\n"
-        "comparison._judge = lambda *given: None\n"
-        "serving.main()\n"
+        "from infralens.examiner.compare import asserts\n"
+        "from infralens.examiner.service import serve\n"
+        "asserts._judge = lambda *given: None\n"
+        "serve.main()\n"
     )
     suite = """
     @todo("90.1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from infralens.examiner.comparison import (
+from infralens.examiner.compare.asserts import (
     AGREEMENT_ULPS,
     HALF_AGREEMENT_ULPS,
     NO_ANSWER,
@@ -27,8 +27,8 @@ from infralens.examiner.comparison import (
     same_answer,
     unpack,
 )
-from infralens.examiner.sabotage import perturbed
-from infralens.examiner.trial import GraderFaultError, ReplayedError, Trial, running
+from infralens.examiner.run.sabotage import perturbed
+from infralens.examiner.run.trial import GraderFaultError, ReplayedError, Trial, running
 from infralens.wire import Raised
 
 EPS = torch.finfo(torch.float32).eps

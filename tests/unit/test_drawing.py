@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from infralens.examiner.drawing import Draw
+from infralens.examiner.compare.inputs import Draw
 
 
 def drawn(draw: Draw) -> dict[str, Any]:

@@ -23,7 +23,7 @@ LAB = find_lab("lab-03", find_labs())
 PR_GET_DUMPABLE = 3
 LATE = """
 import json, os, sys, time
-from infralens.examiner.processes import stay_private
+from infralens.examiner.isolation.process import stay_private
 
 stay_private()
 print(json.dumps({{"event": "private"}}), flush=True)
@@ -191,7 +191,7 @@ def test_what_would_void_a_grade_is_not_handed_on(
 
 ORDINARY = """
 import os, sys, time
-from infralens.examiner.processes import stay_private
+from infralens.examiner.isolation.process import stay_private
 from infralens.grading import is_private
 
 if "private" in sys.argv:

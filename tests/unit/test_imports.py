@@ -24,13 +24,13 @@ MAY_KNOW = {
     "infralens.stubs": (),
     "infralens.pages": (),
     "infralens.regular": (),
-    "infralens.revisions": ("infralens.examiner.sandbox", "infralens.regular"),
+    "infralens.revisions": ("infralens.examiner.isolation.bubblewrap", "infralens.regular"),
     # It says which isolation is there by asking those who make it.
     "infralens.doctor": (
-        "infralens.examiner.sandbox",
-        "infralens.examiner.probing",
-        "infralens.examiner.seccomp",
-        "infralens.examiner.launching",
+        "infralens.examiner.isolation.bubblewrap",
+        "infralens.examiner.isolation.probes",
+        "infralens.examiner.isolation.seccomp",
+        "infralens.examiner.isolation.launch",
     ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
     "infralens.examiner": (
@@ -50,9 +50,9 @@ MAY_KNOW = {
         "infralens.candidate.loading",
     ),
     "infralens.trying": (
-        "infralens.examiner.comparison",
-        "infralens.examiner.describing",
-        "infralens.examiner.submission",
+        "infralens.examiner.compare.asserts",
+        "infralens.examiner.compare.describe",
+        "infralens.examiner.candidate.submission",
         "infralens.candidate.loading",
         "infralens.shapes",
     ),
@@ -62,7 +62,7 @@ MAY_KNOW = {
         "infralens.grading",
         "infralens.workspace",
         "infralens.show",
-        "infralens.examiner.submission",
+        "infralens.examiner.candidate.submission",
     ),
     "infralens.show": (
         "infralens.labs",
@@ -88,7 +88,7 @@ MAY_KNOW = {
         "infralens.workspace",
         "infralens.regular",
         "infralens.revisions",
-        "infralens.examiner.misconceptions",
+        "infralens.examiner.mistakes.misconceptions",
         "infralens.authoring",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.

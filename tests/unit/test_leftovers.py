@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from infralens.examiner import leftovers
+from infralens.examiner.isolation import folders as leftovers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
 
 MAKER = """
 import os, signal
-from infralens.examiner.leftovers import HeldFolder
+from infralens.examiner.isolation.folders import HeldFolder
 print(HeldFolder().path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

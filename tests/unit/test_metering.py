@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infralens.examiner import sandbox
+from infralens.examiner.isolation import bubblewrap
 from infralens.report import CheckResult, Report
 
 SUITE = """
@@ -192,7 +192,7 @@ ISOLATIONS = [
     "process",
     pytest.param(
         "sandbox",
-        marks=pytest.mark.skipif(sandbox.unavailable() is not None, reason="needs bubblewrap"),
+        marks=pytest.mark.skipif(bubblewrap.unavailable() is not None, reason="needs bubblewrap"),
     ),
 ]
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from infralens.examiner import assert_equals, assert_matches
-from infralens.examiner.comparison import LearnerError, MismatchError, same_answer
-from infralens.examiner.naming import Names
-from infralens.examiner.rehearsal import RehearsedCandidate
-from infralens.examiner.trial import Trial, running
+from infralens.examiner.candidate.in_process import RehearsedCandidate
+from infralens.examiner.compare.asserts import LearnerError, MismatchError, same_answer
+from infralens.examiner.mistakes.naming import Names
+from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
 
 KNOWN = """

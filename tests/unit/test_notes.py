@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infralens.examiner.notes import notes_on
-from infralens.examiner.submission import Submission
+from infralens.examiner.candidate.notes import notes_on
+from infralens.examiner.candidate.submission import Submission
 
 
 def test_what_the_stub_imports_is_no_note(tmp_path: Path) -> None:

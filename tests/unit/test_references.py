@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from infralens.examiner.references import library_function
+from infralens.examiner.compare.references import library_function
 
 
 def test_a_function_is_the_librarys_own() -> None:

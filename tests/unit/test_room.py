@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from infralens.examiner import room
-from infralens.examiner.room import SENTENCE, Room
+from infralens.examiner.memory import allowance as room
+from infralens.examiner.memory.allowance import SENTENCE, Room
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps this bound")
 GIB = 2**30

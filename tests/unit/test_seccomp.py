@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from infralens.examiner import seccomp
-from infralens.examiner.probing import probe_the_sandbox
+from infralens.examiner.isolation import seccomp
+from infralens.examiner.isolation.probes import probe_the_sandbox
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
 READ = {"x86_64": 0, "aarch64": 63}
@@ -57,7 +57,7 @@ def test_a_sandbox_holds_and_refuses_each_call() -> None:
 KEYRINGS = """
 import ctypes
 from infralens.candidate.limits import KEYCTL, fresh_keyring as ours
-from infralens.examiner.seccomp import fresh_keyring
+from infralens.examiner.isolation.seccomp import fresh_keyring
 import platform
 
 def session():

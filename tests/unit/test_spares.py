@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from infralens.examiner.candidates import Link
-from infralens.examiner.launching import DirectLauncher
-from infralens.examiner.processes import CandidateProcess
-from infralens.examiner.submission import Submission
-from infralens.examiner.trial import GraderFaultError
-from infralens.examiner.watcher import Watcher
+from infralens.examiner.candidate.link import Link
+from infralens.examiner.candidate.submission import Submission
+from infralens.examiner.isolation.launch import DirectLauncher
+from infralens.examiner.isolation.process import CandidateProcess
+from infralens.examiner.isolation.watch import Watcher
+from infralens.examiner.run.trial import GraderFaultError
 from infralens.labs import find_lab, find_labs
 
 SUITE = """

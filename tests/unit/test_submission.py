@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infralens.examiner.submission import (
+from infralens.examiner.candidate.submission import (
     MAX_BYTES,
     Submission,
     UngradableError,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from infralens.examiner.comparison import MismatchError, assert_equals, assert_matches
-from infralens.examiner.suspects import Suspects
-from infralens.examiner.trial import GraderFaultError, Trial, running
+from infralens.examiner.compare.asserts import MismatchError, assert_equals, assert_matches
+from infralens.examiner.run.suspects import Suspects
+from infralens.examiner.run.trial import GraderFaultError, Trial, running
 
 ANSWER = torch.ones(3, 4)
 

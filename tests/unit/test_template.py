@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from infralens.examiner import launching, serving
-from infralens.examiner.launching import Started, TemplateLauncher, template_lacks
+from infralens.examiner.isolation import launch
+from infralens.examiner.isolation.launch import Started, TemplateLauncher, template_lacks
+from infralens.examiner.service import serve
 
 pytestmark = pytest.mark.skipif(template_lacks() is not None, reason="a template forks")
 
@@ -65,7 +66,7 @@ def test_a_template_that_was_stopped_goes_on(launcher: TemplateLauncher, tmp_pat
 def test_a_template_that_does_not_answer_is_replaced(
     launcher: TemplateLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "FORK_SECONDS", 0.3)
+    monkeypatch.setattr(launch, "FORK_SECONDS", 0.3)
     monkeypatch.setattr(TemplateLauncher, "_wake", lambda self: None)
     first = launcher.launch(tmp_path, {})
     assert runs(first)
@@ -85,9 +86,9 @@ def test_without_what_a_template_needs_candidates_start_one_by_one(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(owner, name)
-    setting = serving.Setting("process", (), (), cuda=False)
-    launcher = serving.Spares(more_will_follow=True)._launcher(setting)
-    assert isinstance(launcher, launching.DirectLauncher)
+    setting = serve.Setting("process", (), (), cuda=False)
+    launcher = serve.Spares(more_will_follow=True)._launcher(setting)
+    assert isinstance(launcher, launch.DirectLauncher)
     assert name in str(template_lacks())
 
 

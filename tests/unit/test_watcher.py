@@ -13,8 +13,9 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from infralens.examiner import shared, tree
-from infralens.examiner.watcher import Watcher
+from infralens.examiner.isolation import tree
+from infralens.examiner.isolation.watch import Watcher
+from infralens.examiner.memory import shared
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX processes")
 
@@ -29,7 +30,7 @@ time.sleep(60)
 """
 ALONE = """
 import sys
-from infralens.examiner.processes import adopt_orphans, kill_descendants
+from infralens.examiner.isolation.process import adopt_orphans, kill_descendants
 import subprocess, psutil, time
 
 adopt_orphans()

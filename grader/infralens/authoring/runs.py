@@ -14,7 +14,7 @@ from pathlib import Path
 
 from infralens.authoring.proofs import MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts
-from infralens.examiner.misconceptions import Misconception, misconceptions_of
+from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, Wishes, examiner, grade
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
@@ -27,7 +27,7 @@ HALF_SHARE = 0.5  # of the tolerance, in half precision
 SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
 TRUSTED = "process"  # an author's own code; a sandbox for each grade would only take longer
 HALF = ("float16", "bfloat16")
-SABOTAGED = ("-m", "infralens.examiner.sabotage")
+SABOTAGED = ("-m", "infralens.examiner.run.sabotage")
 WHETHER_PAID = Wishes(naming="none", stop="first failure")
 OnStep = Callable[[str], None]
 Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infralens.authoring.proofs import Proof
-from infralens.examiner.misconceptions import misconceptions_of
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.labs import Lab
 from infralens.pages import anchors, section
 from infralens.quiz import questions_of

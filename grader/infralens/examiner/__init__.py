@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infralens.examiner.candidates import (
+    from infralens.examiner.candidate.link import (
         fetch,
         given,
         keep,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         state_of,
         with_gradients,
     )
-    from infralens.examiner.comparison import (
+    from infralens.examiner.compare.asserts import (
         LearnerError,
         as_pixels,
         assert_agrees,
@@ -32,16 +32,22 @@ if TYPE_CHECKING:
         assert_tensor,
         unpack,
     )
-    from infralens.examiner.drawing import Draw
-    from infralens.examiner.metering import metered
-    from infralens.examiner.misconceptions import misconception
-    from infralens.examiner.plugin import todo
-    from infralens.examiner.recording import Recorded, assert_calls, comparable, recorded, told
-    from infralens.examiner.references import library_function, quiet_transformers
+    from infralens.examiner.compare.inputs import Draw
+    from infralens.examiner.compare.recorded import (
+        Recorded,
+        assert_calls,
+        comparable,
+        recorded,
+        told,
+    )
+    from infralens.examiner.compare.references import library_function, quiet_transformers
+    from infralens.examiner.memory.metered import metered
+    from infralens.examiner.mistakes.misconceptions import misconception
+    from infralens.examiner.run.plugin import todo
     from infralens.wire import Namespace
 
 _HOMES = {
-    "candidates": (
+    "candidate.link": (
         "fetch",
         "given",
         "keep",
@@ -51,7 +57,7 @@ _HOMES = {
         "state_of",
         "with_gradients",
     ),
-    "comparison": (
+    "compare.asserts": (
         "LearnerError",
         "as_pixels",
         "assert_agrees",
@@ -64,12 +70,12 @@ _HOMES = {
         "assert_tensor",
         "unpack",
     ),
-    "drawing": ("Draw",),
-    "metering": ("metered",),
-    "misconceptions": ("misconception",),
-    "plugin": ("todo",),
-    "recording": ("Recorded", "assert_calls", "comparable", "recorded", "told"),
-    "references": ("library_function", "quiet_transformers"),
+    "compare.inputs": ("Draw",),
+    "memory.metered": ("metered",),
+    "mistakes.misconceptions": ("misconception",),
+    "run.plugin": ("todo",),
+    "compare.recorded": ("Recorded", "assert_calls", "comparable", "recorded", "told"),
+    "compare.references": ("library_function", "quiet_transformers"),
 }
 
 __all__ = [

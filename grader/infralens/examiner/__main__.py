@@ -2,7 +2,7 @@
 
 import os
 
-from infralens.examiner.serving import main
+from infralens.examiner.service.serve import main
 
 main()
 os._exit(0)  # taking torch and diffusers apart would take half a second

@@ -1,7 +1,7 @@
-"""`python -m infralens.examiner.sabotage`: an examiner whose library gives slightly wrong answers.
+"""`python -m infralens.examiner.run.sabotage`: an examiner with a faulty library.
 
-For proving suites: whatever is held against the live library must then fail, the solution included.
-A check that still passes does not really ask the library.
+For proving suites: the library gives slightly wrong answers, and whatever is held against it must
+then fail, the solution included. A check that still passes does not really ask the library.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ def perturbed(value: Any) -> Any:
 
 def main() -> None:
     """Serve as the examiner does, with `live` perturbed."""
-    from infralens.examiner import comparison, serving
+    from infralens.examiner.compare import asserts
+    from infralens.examiner.service import serve
 
-    honest: Callable[[Callable[[], Any]], Any] = comparison.live
+    honest: Callable[[Callable[[], Any]], Any] = asserts.live
 
     def live(library: Callable[[], Any]) -> Any:
         return perturbed(honest(library))
 
-    comparison.live = live
-    serving.main()
+    asserts.live = live
+    serve.main()
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from infralens.examiner import canary
-from infralens.examiner.candidates import Candidate, Link, NoAnswerError
-from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
-from infralens.examiner.describing import call_text
-from infralens.examiner.drawing import Draw
-from infralens.examiner.misconceptions import likely_reading
-from infralens.examiner.naming import Names
-from infralens.examiner.submission import UngradableError
-from infralens.examiner.trial import GraderFaultError, Trial, running
+from infralens.examiner.candidate.link import Candidate, Link, NoAnswerError
+from infralens.examiner.candidate.submission import UngradableError
+from infralens.examiner.compare.asserts import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.compare.describe import call_text
+from infralens.examiner.compare.inputs import Draw
+from infralens.examiner.mistakes.misconceptions import likely_reading
+from infralens.examiner.mistakes.naming import Names
+from infralens.examiner.run import canary
+from infralens.examiner.run.trial import GraderFaultError, Trial, running
 from infralens.labs import Lab, Todo
 from infralens.report import (
     CheckResult,

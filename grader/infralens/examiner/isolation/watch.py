@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Set
 
 import psutil
 
-from infralens.examiner import shared, tree
+from infralens.examiner.isolation import tree
+from infralens.examiner.memory import shared
 
 MAX_PROCESSES = 64
 WATCH_SECONDS = 0.05

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infralens.examiner import seccomp
-from infralens.examiner.processes import candidate_environment
-from infralens.examiner.sandbox import mask_folder, sandboxed
+from infralens.examiner.isolation import seccomp
+from infralens.examiner.isolation.bubblewrap import mask_folder, sandboxed
+from infralens.examiner.isolation.process import candidate_environment
 from infralens.labs import PACKAGE
 
 SECONDS = 90  # to import torch too

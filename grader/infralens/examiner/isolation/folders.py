@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from infralens.examiner.processes import remove
+from infralens.examiner.isolation.process import remove
 
 PREFIX = "infralens-"
 HELD = ".held"

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from infralens.examiner.submission import Submission
+from infralens.examiner.candidate.submission import Submission
 from infralens.report import Note
 
 MODULES = {

@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from infralens.examiner.candidates import Candidate, Link, NoAnswerError
-from infralens.examiner.comparison import LearnerError, MismatchError
-from infralens.examiner.growth import Meter, MeterError, innermost
-from infralens.examiner.processes import START_SECONDS
-from infralens.examiner.rehearsal import RehearsedCandidate
-from infralens.examiner.room import NO_MEMORY
-from infralens.examiner.storages import Storages
-from infralens.examiner.trial import current_trial
+from infralens.examiner.candidate.in_process import RehearsedCandidate
+from infralens.examiner.candidate.link import Candidate, Link, NoAnswerError
+from infralens.examiner.compare.asserts import LearnerError, MismatchError
+from infralens.examiner.isolation.process import START_SECONDS
+from infralens.examiner.memory.allowance import NO_MEMORY
+from infralens.examiner.memory.growth import Meter, MeterError, innermost
+from infralens.examiner.memory.tensors import Storages
+from infralens.examiner.run.trial import current_trial
 
 INTERPRETER_BYTES = 8 * 2**20  # code, small objects, frames of the channel: 1 to 3 MiB were seen
 OVER, WITHIN = "more memory than the budget", "no more memory than the budget"

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from infralens.examiner.errors import SubmissionError as SubmissionError
-from infralens.examiner.suspects import Suspects
+from infralens.examiner.run.suspects import Suspects
 from infralens.report import Margin
 
 

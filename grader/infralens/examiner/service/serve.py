@@ -24,14 +24,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from infralens.examiner.launching import (
+from infralens.examiner.candidate.submission import UnreadableError, read_submission
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.examiner.isolation.launch import (
     DirectLauncher,
     Launcher,
     SandboxLauncher,
     TemplateLauncher,
     template_lacks,
 )
-from infralens.examiner.processes import (
+from infralens.examiner.isolation.process import (
     CandidateProcess,
     adopt_orphans,
     candidate_environment,
@@ -40,9 +42,7 @@ from infralens.examiner.processes import (
     remove,
     stay_private,
 )
-from infralens.examiner.sandbox import unavailable
-from infralens.examiner.submission import UnreadableError, read_submission
-from infralens.examiner.watcher import Watcher
+from infralens.examiner.isolation.watch import Watcher
 from infralens.labs import Lab, Place, read_lab
 
 SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
@@ -287,9 +287,9 @@ def _graded(
     import diffusers
     import torch
 
-    from infralens.examiner.candidates import Link, linked
-    from infralens.examiner.notes import notes_on
-    from infralens.examiner.plugin import ExaminerPlugin, run_checks
+    from infralens.examiner.candidate.link import Link, linked
+    from infralens.examiner.candidate.notes import notes_on
+    from infralens.examiner.run.plugin import ExaminerPlugin, run_checks
 
     lab = _lab(request)
     submission = read_submission(Path(request["submission"]))

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from infralens.examiner.launching import Launcher
-from infralens.examiner.watcher import Watcher
+from infralens.examiner.isolation.launch import Launcher
+from infralens.examiner.isolation.watch import Watcher
 
 START_SECONDS = 120.0  # a cold torch import from a slow disk takes half a minute
 MAX_OUTPUT = 16_000
@@ -199,7 +199,7 @@ class CandidateProcess:
                 except (ChannelError, OSError, ValueError) as error:
                     self.frames.put(error)
                     return
-                except MemoryError:  # a lent function at work leaves little room: see room.py
+                except MemoryError:  # a lent function at work leaves little room: memory.allowance
                     self.frames.put(ChannelError("more than there was room for"))
                     return
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from infralens.examiner.trial import Call
+from infralens.examiner.run.trial import Call
 from infralens.wire import Handle, Raised
 
 FEW = 6

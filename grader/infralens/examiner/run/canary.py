@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from infralens.examiner.comparison import assert_matches
-from infralens.examiner.drawing import Draw
+from infralens.examiner.compare.asserts import assert_matches
+from infralens.examiner.compare.inputs import Draw
 
 
 def test_nobody_can_pass(draw: Draw) -> None:

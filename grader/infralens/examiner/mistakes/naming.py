@@ -21,16 +21,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner.comparison import (
+from infralens.examiner.candidate.in_process import RehearsedCandidate
+from infralens.examiner.compare.asserts import (
     NO_ANSWER,
     LearnerError,
     MismatchError,
     NotUnpackedError,
     same_answer,
 )
-from infralens.examiner.misconceptions import Misconception, misconceptions_of
-from infralens.examiner.rehearsal import RehearsedCandidate
-from infralens.examiner.trial import ReplayedError, Trial, running
+from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
+from infralens.examiner.run.trial import ReplayedError, Trial, running
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
 # the wall a busy machine would find fewer names.

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from infralens.examiner.describing import around, brief_pair, dtype_name, kind, number
-from infralens.examiner.trial import (
+from infralens.examiner.compare.describe import around, brief_pair, dtype_name, kind, number
+from infralens.examiner.run.trial import (
     GraderFaultError,
     ReplayedError,
     SubmissionError,

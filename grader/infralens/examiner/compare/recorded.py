@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner.comparison import assert_agrees, assert_equals
+from infralens.examiner.compare.asserts import assert_agrees, assert_equals
 
 Calls = Sequence[tuple[Any, ...]]
 

@@ -18,17 +18,17 @@ from typing import Any, Literal
 import torch
 
 from infralens import wire
-from infralens.examiner.alarm import AlarmError, done_by
-from infralens.examiner.comparison import NO_ANSWER, LearnerError, MismatchError
-from infralens.examiner.processes import (
+from infralens.examiner.candidate.submission import Submission, UngradableError, require_gradable
+from infralens.examiner.compare.asserts import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.isolation.alarm import AlarmError, done_by
+from infralens.examiner.isolation.process import (
     START_SECONDS,
     CandidateProcess,
     exit_sentence,
     new_call,
 )
-from infralens.examiner.room import Room
-from infralens.examiner.submission import Submission, UngradableError, require_gradable
-from infralens.examiner.trial import (
+from infralens.examiner.memory.allowance import Room
+from infralens.examiner.run.trial import (
     Call,
     GraderFaultError,
     SubmissionError,

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, cast
 
-from infralens.examiner import sandbox, seccomp
+from infralens.examiner.isolation import bubblewrap, seccomp
 
 PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
 TEMPLATE_SECONDS = 120.0  # to import torch, from a slow disk
@@ -146,11 +146,11 @@ class SandboxLauncher:
     ) -> None:
         self.masked, self.cuda = masked, cuda
         self.command = candidate_command(loaded)
-        self.masks = sandbox.mask_folder()
+        self.masks = bubblewrap.mask_folder()
 
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
         with seccomp.opened() as calls:
-            command = sandbox.sandboxed(
+            command = bubblewrap.sandboxed(
                 self.command,
                 environment,
                 masked=self.masked,

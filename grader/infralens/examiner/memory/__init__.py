@@ -1,0 +1,1 @@
+"""What a submission takes of memory, and how much it may."""

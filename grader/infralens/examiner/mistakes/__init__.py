@@ -1,0 +1,1 @@
+"""The mistakes that are known, and which of them a learner has made."""

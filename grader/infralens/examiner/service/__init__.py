@@ -1,0 +1,1 @@
+"""The examiner as a process: asked over pipes, answering with signed lines."""
