@@ -18,6 +18,7 @@ from PIL import Image
 
 from infralens.candidate.loading import binding_error, describe, load
 from infralens.examiner.candidate.submission import (
+    Submission,
     UngradableError,
     read_submission,
     require_gradable,
@@ -87,7 +88,7 @@ def try_out(
         PICTURE,
         PICTURE,
     )
-    with _told(text.filename):
+    with _told(text):
         function = getattr(load(text.text, text.filename), FUNCTION, None)
         if function is None:
             raise TryError(text.missing(FUNCTION, "lab-06"))
@@ -106,7 +107,7 @@ TOLD_TO_END = {128 + getattr(signal, name, 0) for name in ("SIGTERM", "SIGHUP", 
 
 
 @contextlib.contextmanager
-def _told(filename: str) -> Iterator[None]:
+def _told(submission: Submission) -> Iterator[None]:
     """What the learner's code raises becomes a TryError; Ctrl-C and signals go on as they are."""
     ways_out = os._exit, os.abort
     os._exit, os.abort = _ended, functools.partial(_ended, None)  # type: ignore[assignment]
@@ -119,7 +120,9 @@ def _told(filename: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in TOLD_TO_END:
             raise
-        failure = LearnerError(describe(error, filename))
+        raised = describe(error, submission.filename)
+        advice = submission.lacks_its_neighbour(raised.type_names, raised.text)
+        failure = LearnerError(raised, advice)
         if failure.not_started:
             todo, _, name = failure.raised.text.removeprefix("TODO ").partition(": ")
             raise TryError(f"Nothing is drawn: {todo} ({name}) is not started.") from None

@@ -618,6 +618,33 @@ def test_a_masked_module_is_an_import_error_and_others_are_not_masked(workshop: 
     assert workshop.grade(workshop.lab(ONE, masked=["diffusers"]), text).passed
 
 
+BESIDE = """
+import sys
+from pathlib import Path
+for folder in (Path(__file__).parent, Path(__file__).resolve().parent, Path.cwd(), "."):
+    sys.path.insert(0, str(folder))
+import helpers
+def one(): return helpers.ONE
+"""
+
+
+@pytest.mark.parametrize(
+    "isolation", ["process", pytest.param("sandbox", marks=pytest.mark.sandbox)]
+)
+def test_a_file_beside_the_submission_is_out_of_reach_at_every_level(
+    workshop: Any, isolation: str
+) -> None:
+    lab = workshop.lab(ONE)
+    path = workshop.submission(BESIDE)
+    path.with_name("helpers.py").write_text("ONE = 1\n", encoding="utf-8")
+    report = workshop.grade(lab, path, isolation=isolation)
+    assert (report.score, report.grader_error) == (0, None)
+    assert checks_of(report)["test_one"].message == (
+        "your code raised ModuleNotFoundError on line 6: No module named 'helpers'; "
+        f"only {path.name} is graded: move what you need from helpers.py into it"
+    )
+
+
 def test_a_submission_that_defines_nothing_scores_nothing(workshop: Any) -> None:
     report = workshop.grade(workshop.lab(ONE), "")
     assert (report.score, report.grader_error) == (0, None)

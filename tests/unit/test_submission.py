@@ -228,6 +228,35 @@ def test_text_that_parses_is_gradable(text: str) -> None:
 # Looking at it
 
 
+IMPORT = ("ModuleNotFoundError", "ImportError", "Exception", "BaseException")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "No module named 'helpers'",
+            "only euler.py is graded: move what you need from helpers.py",
+        ),
+        ("No module named 'helpers.more'", "move what you need from helpers.py into it"),
+        ("No module named 'parts'", "move what you need from parts into it"),
+        ("attempted relative import with no known parent package", "from other files into it"),
+        ("No module named 'sklearn'", "only euler.py and the installed packages are there"),
+        ("No module named 'torch.helpers'", ""),
+        ("No module named '../helpers'", ""),
+        ("diffusers cannot be imported in this lab", ""),
+        (f"No module named '{'h' * 5000}'", ""),
+    ],
+)
+def test_what_lies_beside_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "helpers.py").write_text("X = 1\n", encoding="utf-8")
+    (tmp_path / "parts").mkdir()
+    submission = Submission("import helpers\n", str(tmp_path / "euler.py"))
+    advice = submission.lacks_its_neighbour(IMPORT, text)
+    assert says in advice if says else advice == ""
+    assert submission.lacks_its_neighbour(("ValueError", "Exception"), text) == ""
+
+
 def test_definitions_know_line_and_parameters() -> None:
     found = Submission(TEXT, "a.py").definitions
     assert found["timesteps"].parameters == ("total", "n", "spacing")

@@ -187,7 +187,7 @@ class Link:
             {
                 "kind": "load",
                 "source": self.submission.text,
-                "filename": self.submission.filename,
+                "filename": self.submission.name,  # where it lies is nothing to build on
                 "masked": list(self.lab.masked),
                 "memory_mb": memory_mb,
                 "extent_bytes": extent_bytes,
@@ -273,7 +273,9 @@ class Link:
 
     def _value(self, reply: dict[str, Any]) -> Any:
         if isinstance(reply.get("raised"), wire.Raised):
-            raise LearnerError(reply["raised"])
+            raised = reply["raised"]
+            advice = self.submission.lacks_its_neighbour(raised.type_names, raised.text)
+            raise LearnerError(raised, advice)
         if isinstance(reply.get("unsendable"), str):
             sentence = f"returned {reply['unsendable'][:300]}, which cannot be graded"
             raise MismatchError(sentence, answer=NO_ANSWER)

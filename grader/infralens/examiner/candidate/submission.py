@@ -6,7 +6,9 @@ import ast
 import contextlib
 import difflib
 import os
+import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +22,7 @@ class UnreadableError(Exception):
     """There is no file to grade; the text says why. A mistake in usage, not in the answers."""
 
 
+NOT_FOUND = re.compile(r"No module named '(\w{1,100})((?:\.\w+)*)'")
 DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -80,6 +83,26 @@ class Submission:
                     for name in (*names, *map(str, stored)):
                         found[name] = found.get(name, "") + ast.dump(node)
         return found
+
+    @property
+    def name(self) -> str:
+        """What the file is called, without the folder that it lies in."""
+        return Path(self.filename).name
+
+    def lacks_its_neighbour(self, type_names: Sequence[str], text: str) -> str:
+        """Why an import failed that would work where the file lies: "" when none did."""
+        if "ImportError" not in type_names:
+            return ""
+        if text.startswith("attempted relative import"):
+            return f"only {self.name} is graded: move what you need from other files into it"
+        missing = NOT_FOUND.fullmatch(text)
+        if missing is None:
+            return ""
+        for other in (f"{missing[1]}.py", missing[1]):
+            with contextlib.suppress(OSError):
+                if Path(self.filename).with_name(other).exists():
+                    return f"only {self.name} is graded: move what you need from {other} into it"
+        return "" if missing[2] else f"only {self.name} and the installed packages are there"
 
     def is_not_started(self, name: str) -> bool:
         """Whether the function of this name does nothing but raise NotImplementedError."""

@@ -40,11 +40,11 @@ NO_ANSWER = object()  # where there is no value that a misconception could share
 
 
 class LearnerError(SubmissionError):
-    """The learner's code raised."""
+    """The learner's code raised. `advice` says what lies behind it, where that is known."""
 
-    def __init__(self, raised: Raised) -> None:
+    def __init__(self, raised: Raised, advice: str = "") -> None:
         super().__init__(f"{raised.type_name}: {raised.text}")
-        self.raised = raised
+        self.raised, self.advice = raised, advice
 
     @property
     def not_started(self) -> bool:
@@ -60,7 +60,8 @@ class LearnerError(SubmissionError):
         if raised.type_name == "RemoteError":  # told again there by what was lent to it
             return f"your code called something{line} that raised {raised.text}"
         text = f": {raised.text}" if raised.text else ""
-        return f"your code raised {raised.type_name}{line}{text}"
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"your code raised {raised.type_name}{line}{text}{advice}"
 
 
 class MismatchError(AssertionError):
