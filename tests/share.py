@@ -105,7 +105,7 @@ def case_of(item: pytest.Item) -> Case | None:
         right = len(list(given["path"].parent.glob("*.py")))
         return Case(f"right variants of {lab.id}", given["path"].stem, right, lab)
     if name == "test_a_wrong_answer_loses_its_todo":
-        entry = f"{given['entry']['todo']} {given['entry']['name']}"
+        entry = f"{given['wrong'].todo} {given['wrong'].name}"
         return Case(f"wrong edits of {lab.id}", entry, WRONG, lab)
     if name == "test_every_solution_passes_in_one_examiner":
         return Case("directions", item.name, DIRECTIONS)

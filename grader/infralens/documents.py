@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fastjsonschema
 import yaml
 
 MOST_BYTES = 4 << 20
@@ -47,6 +50,22 @@ def read_yaml(
     # Values that look like dates or numbers and are none.
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise UnfitDocumentError(str(error)) from None
+
+
+@cache
+def judge_of(schema: Path) -> Callable[[Any], None]:
+    """What raises a ValueError where a document is not what a JSON schema of ours says."""
+    fits = fastjsonschema.compile(json.loads(schema.read_text(encoding="utf-8")))
+
+    def judge(data: Any) -> None:
+        try:
+            fits(data)
+        except fastjsonschema.JsonSchemaValueException as error:
+            said = error.message.removeprefix("data.").replace("data ", "it ", 1)
+            plain = isinstance(error.value, str | int | float)
+            raise ValueError(f"{said}, not {error.value!r:.60}" if plain else said) from None
+
+    return judge
 
 
 def _bound(text: str) -> None:

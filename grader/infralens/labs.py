@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
-
-from infralens.documents import UnfitDocumentError, read_yaml
+from infralens.documents import UnfitDocumentError, judge_of, read_yaml
 
 DEFAULT_TRACK = "diffusers"
 PACKAGE = Path(__file__).resolve().parent
@@ -55,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of labs in three parts. `solutions` is absent from wheels and releases."""
+    """A folder of labs in three parts. `solutions` is absent from what learners are handed."""
 
     suites: Path
     exercises: Path
@@ -138,11 +135,13 @@ class Track:
 
 def own_place() -> Place:
     """Where this installation's labs lie: in the package (wheel) or in the checkout (editable)."""
-    packaged = PACKAGE / "exercises"
-    if packaged.is_dir():
-        return Place(PACKAGE / "suites", packaged, None)
-    checkout = PACKAGE.parents[1]
-    return Place(PACKAGE / "suites", checkout / "exercises", checkout / "solutions")
+    home = PACKAGE if is_installed() else PACKAGE.parents[1]
+    return Place(PACKAGE / "suites", home / "exercises", home / "solutions")
+
+
+def is_installed() -> bool:
+    """Whether this is a wheel's copy of the package, and no checkout."""
+    return (PACKAGE / "exercises").is_dir()
 
 
 def place_at(folder: Path) -> Place:
@@ -176,7 +175,7 @@ def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
 def read_lab(path: Path, place: Place) -> Lab:
     """Read one `lab.yaml`; its folder's name gives track, number and exercise folder."""
     try:
-        data = read_yaml(path, _judge, most_bytes=MOST_BYTES)
+        data = read_yaml(path, judge_of(SCHEMA), most_bytes=MOST_BYTES)
     except UnfitDocumentError as error:
         raise BadLabError(f"{path} cannot be read: {error}.") from None
     match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
@@ -201,23 +200,6 @@ def read_lab(path: Path, place: Place) -> Lab:
         suite=path.parent,
         place=place,
     )
-
-
-@cache
-def _schema() -> Callable[[Any], object]:
-    text = SCHEMA.read_text(encoding="utf-8")
-    judge: Callable[[Any], object] = fastjsonschema.compile(json.loads(text))
-    return judge
-
-
-def _judge(data: Any) -> None:
-    """ValueError where the document is not what lab.schema.json says."""
-    try:
-        _schema()(data)
-    except fastjsonschema.JsonSchemaValueException as error:
-        said = error.message.removeprefix("data.").replace("data ", "it ", 1)
-        plain = isinstance(error.value, str | int | float)
-        raise ValueError(f"{said}, not {error.value!r:.60}" if plain else said) from None
 
 
 def _todo(entry: dict[str, Any]) -> Todo:

@@ -64,7 +64,7 @@ def warm(lab: Lab, isolation: str, rounds: int) -> list[float]:
     """From a save to its report: the solution, a named mistake, its todo alone, a syntax error."""
     assert lab.solution is not None
     solution = lab.solution.read_text(encoding="utf-8")
-    known = misconceptions_of(lab.suite)[0]
+    known = misconceptions_of(lab)[0]
     named = with_misconception(solution, known)
     saves = (Saved(solution), Saved(named), Saved(named, (known.todo,)), Saved(SYNTAX_ERROR))
     with examiner(serve=True) as served, tempfile.TemporaryDirectory() as folder:

@@ -11,48 +11,24 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
-from infralens.authoring import with_misconception
 from infralens.authoring.runs import WHETHER_PAID
-from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
-from variants import LABS, wrong_of  # a module beside this one
+from variants import LABS, Wrong, wrong_of  # a module beside this one
 
 SEEDS = 20
 MOST = 2**32
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A wrong answer to one todo, as the text of a whole submission."""
-
-    name: str
-    todo: str
-    text: str
-
-
-def wrong_answers(lab: Lab) -> Iterator[Wrong]:
-    """The variants that are one edit of the solution, then the misconceptions."""
-    assert lab.solution is not None
-    solution = lab.solution.read_text(encoding="utf-8")
-    for entry in wrong_of(lab):
-        text = solution.replace(entry["replace"], entry["by"])
-        yield Wrong(entry["name"], str(entry["todo"]), text)
-    for known in misconceptions_of(lab.suite):
-        yield Wrong(known.name, known.todo, with_misconception(solution, known))
-
-
 def faults(lab: Lab, wrong: Wrong, seeds: list[int], folder: Path, warm: Examiner) -> list[str]:
     """What went otherwise than it should: points for a wrong answer, or no judgement at all."""
     path = folder / lab.file
-    path.write_text(wrong.text, encoding="utf-8")
+    path.write_text(wrong.text(lab), encoding="utf-8")
     found = []
     for seed in seeds:
         report = grade(
@@ -79,7 +55,7 @@ def main() -> int:
     console, bad = Console(), 0
     with examiner(serve=True) as warm, tempfile.TemporaryDirectory() as name:
         for lab in [lab for lab in LABS if lab.id in options.lab]:
-            answers = list(wrong_answers(lab))
+            answers = wrong_of(lab)
             for wrong in track(answers, f"{lab.id}: {len(answers)} wrong answers", console=console):
                 seeds = [random.randrange(MOST) for _ in range(options.seeds)]
                 found = faults(lab, wrong, seeds, Path(name), warm)

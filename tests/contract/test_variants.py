@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from infralens.authoring.runs import WHETHER_PAID
 from infralens.labs import Lab
 from infralens.stubs import answer_lines
-from variants import LABS, Grade, lost, variants_of, wrong_of
+from variants import LABS, Grade, Wrong, lost, solution_of, variants_of, wrong_of
 
 RIGHT = [
     pytest.param(lab, path, id=f"{lab.id}-{path.stem}")
@@ -20,16 +19,12 @@ RIGHT = [
     for path in sorted((variants_of(lab) / "right").glob("*.py"))
 ]
 WRONG = [
-    pytest.param(lab, entry, id=f"{lab.id}-{entry['todo']}-{entry['name']}")
+    pytest.param(lab, wrong, id=f"{lab.id}-{wrong.todo}-{wrong.name}")
     for lab in LABS
-    for entry in wrong_of(lab)
+    for wrong in wrong_of(lab)
+    if not wrong.named  # `prove` grades those
 ]
 FEW_CHARACTERS = 24  # `return x`, `else:` and the like may be shared by anybody
-
-
-def solution_of(lab: Lab) -> str:
-    assert lab.solution is not None
-    return lab.solution.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("lab", "path"), RIGHT)
@@ -67,24 +62,21 @@ def test_right_variants_share_no_statement_with_the_solution(lab: Lab) -> None:
         assert shared == set(), path.name
 
 
-@pytest.mark.parametrize(("lab", "entry"), WRONG)
+@pytest.mark.parametrize(("lab", "wrong"), WRONG)
 def test_a_wrong_answer_loses_its_todo(
-    lab: Lab, entry: dict[str, Any], grade_text: Grade, base_seed: int
+    lab: Lab, wrong: Wrong, grade_text: Grade, base_seed: int
 ) -> None:
-    solution = solution_of(lab)
-    assert solution.count(entry["replace"]) == 1
-    text = solution.replace(entry["replace"], entry["by"])
-    todos = (str(entry["todo"]),)
-    report = grade_text(lab, text, seed=base_seed, todos=todos, wishes=WHETHER_PAID)
+    text = wrong.text(lab)
+    report = grade_text(lab, text, seed=base_seed, todos=(wrong.todo,), wishes=WHETHER_PAID)
     assert report.grader_error is None
     assert report.score == 0, f"seed {report.seed}"
     assert report.todos[0].status in ("failed", "error")
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
-def test_every_todo_has_three_wrong_variants(lab: Lab) -> None:
+def test_every_todo_has_three_wrong_answers(lab: Lab) -> None:
     for todo in lab.todos:
-        assert sum(str(entry["todo"]) == todo.id for entry in wrong_of(lab)) >= 3, todo.id
+        assert sum(wrong.todo == todo.id for wrong in wrong_of(lab)) >= 3, todo.id
 
 
 CORPUS = Path(__file__).resolve().parents[1] / "attacks" / "corpus"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from infralens.authoring.runs import unpassed
+from infralens.authoring.runs import unpassed, with_misconception
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
+from infralens.wrong import wrong_answers
 
 VARIANTS = Path(__file__).resolve().parents[1] / "variants"
 LABS = find_labs()
@@ -22,10 +25,47 @@ def variants_of(lab: Lab) -> Path:
     return VARIANTS / lab.track / lab.name.replace("-", "_")
 
 
-def wrong_of(lab: Lab) -> list[dict[str, Any]]:
-    """A lab's wrong variants: {todo, name, replace, by}, each one edit of the solution."""
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer to one todo, and the text of a whole submission that gives it."""
+
+    todo: str
+    name: str
+    named: bool
+    of: Callable[[str], str]  # the text, made of the solution's
+
+    def text(self, lab: Lab) -> str:
+        return self.of(solution_of(lab))
+
+
+def solution_of(lab: Lab) -> str:
+    assert lab.solution is not None
+    return lab.solution.read_text(encoding="utf-8")
+
+
+def wrong_of(lab: Lab) -> list[Wrong]:
+    """Every wrong answer to a lab: those that can be named, and the others."""
+    known = [
+        Wrong(known.todo, known.name, True, partial(with_misconception, wrong=known))
+        for known in misconceptions_of(lab)
+    ]
+    others = [
+        Wrong(wrong.todo, wrong.name, False, wrong.edited)
+        for wrong in wrong_answers(lab)
+        if wrong.says is None
+    ]
+    # Until every lab has its `wrong.yaml` beside the suite.
     path = variants_of(lab) / "wrong.yaml"
-    return list(yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else []
+    old = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    others += [
+        Wrong(str(entry["todo"]), entry["name"], False, partial(_replaced, entry)) for entry in old
+    ]
+    return known + others
+
+
+def _replaced(entry: dict[str, str], solution: str) -> str:
+    assert solution.count(entry["replace"]) == 1
+    return solution.replace(entry["replace"], entry["by"])
 
 
 def lost(report: Report) -> list[str]:

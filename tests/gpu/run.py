@@ -63,7 +63,7 @@ def main() -> int:
             for run in runs:
                 for dtype, share in shares(run).items():
                     used[dtype] = max(used.get(dtype, 0.0), share)
-            wrong_ones = misconceptions_of(lab.suite)
+            wrong_ones = misconceptions_of(lab)
             failed = named = 0
             for number, wrong in enumerate(wrong_ones):
                 submission = with_misconception(text, wrong)

@@ -25,16 +25,14 @@ def test_every_number_is_halved(candidate, draw):
     answer = candidate.half(sample)
     assert_matches(answer, library=lambda: sample / 2, truth=lambda: sample.double() / 2)
 '''
-WRONG = '''"""Halving."""
-
-from infralens.examiner import misconception
-
-
-@misconception("7.1", "doubled", replaces="half", reads="handbook/halves.md#halves")
-def doubled(sample):
-    """The numbers were doubled. Half of a number is that number divided by two."""
-    return sample * 2
-'''
+WRONG = """
+- todo: "7.1"
+  name: doubled
+  says: The numbers were doubled. Half of a number is that number divided by two.
+  reads: "#halves"
+  replace: sample * 0.5
+  by: sample * 2
+"""
 SOLUTION = '''"""Halving."""
 
 
@@ -109,7 +107,7 @@ def finished(folder: Path) -> Lab:
     pages = {
         suite / "lab.yaml": YAML,
         suite / "test_halving.py": CHECK,
-        suite / "misconceptions.py": WRONG,
+        suite / "wrong.yaml": WRONG,
         suite / "quiz.py": QUIZ,
         folder / "solutions" / "mine" / "lab-07-halving" / "halving.py": SOLUTION,
         folder / "exercises" / "mine" / "lab-07-halving" / "README.md": PAGE,
@@ -158,16 +156,20 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
     assert lab.solution is not None
     faults = {
         "the stub is not what the solution makes": (lab.stub, "raise", "pass  # raise"),
-        "has no such heading": (lab.suite / "misconceptions.py", "#halves", "#thirds"),
+        "has no such heading": (lab.suite / "wrong.yaml", "#halves", "#thirds"),
         "code block 1 raises AssertionError": (lab.page, "== 1.5", "== 2.5"),
         "does not give what it says": (lab.solution, "    1.5", "    2.5"),
         "is not under ## Checkpoints": (lab.page, "half of 12?", "half of 13?"),
         "it needs 3": (lab.suite / "lab.yaml", "[look, think, write]", "[look]"),
         "is for todo 7.2, which lab.yaml does not list": (
-            lab.suite / "misconceptions.py",
-            'misconception("7.1"',
-            'misconception("7.2"',
+            lab.suite / "wrong.yaml",
+            'todo: "7.1"',
+            'todo: "7.2"',
         ),
+        "7.1 doubled: 'sample * 0.6' stands nowhere in the solution; line 10 is nearest: quote "
+        "'return sample * 0.5'": (lab.suite / "wrong.yaml", "sample * 0.5", "sample * 0.6"),
+        "7.1 doubled: line 10 is no Python then": (lab.suite / "wrong.yaml", "sample * 2", "(2"),
+        "doubled: by must be string, not True": (lab.suite / "wrong.yaml", "sample * 2", "yes"),
     }
     for sentence, (path, old, new) in faults.items():
         before = path.read_text(encoding="utf-8")
@@ -183,19 +185,18 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
 def test_check_says_what_is_wrong_with_the_checks_of_a_lab(begun: Path) -> None:
     """Each wrong answer has a fault of its own; the last spoils the grades after it."""
     lab = finished(begun)
-    wrong = lab.suite / "misconceptions.py"
+    wrong = lab.suite / "wrong.yaml"
     answers = {
         "paid": "sample / 2",
         "unnamed": "sample * __import__('random').random()",
         "spoiling": "(setattr(type(sample), 'double', type(sample).half), sample * 2)[1]",
     }
     changed(lab.page, "== 1.5", "== 2.5")
-    head, mark, rest = WRONG.partition("@misconception")
     texts = [
-        (mark + rest).replace("doubled", name).replace("sample * 2", answer)
+        WRONG.replace("doubled", name).replace("sample * 2", answer)
         for name, answer in answers.items()
     ]
-    wrong.write_text("\n\n".join([head.rstrip(), *texts]), encoding="utf-8")
+    wrong.write_text("".join(texts), encoding="utf-8")
     found = [
         fault.sentence for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
     ]
@@ -223,7 +224,7 @@ def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
     lab = finished(begun)
     changes = {
         lab.suite / "test_halving.py": ("draw.latents(3,", "draw.latents(draw.choice([3, 4]),"),
-        lab.suite / "misconceptions.py": ("* 2", "* (2 if sample.shape[0] == 3 else 0.5)"),
+        lab.suite / "wrong.yaml": ("* 2", "* (2 if sample.shape[0] == 3 else 0.5)"),
     }
     for path, (old, new) in changes.items():
         changed(path, old, new)

@@ -983,7 +983,7 @@ class Search:
 
     def find(self, check_name: str, answer: Any) -> tuple[str | None, list[str]]:
         """The name found for this wrong answer to `one`, and the names tried for it."""
-        tried: list[str] = misconceptions_of(self.names.suite)[0].answer.__globals__["TRIED"]
+        tried: list[str] = misconceptions_of(self.names.lab)[0].answer.__globals__["TRIED"]
         tried.clear()
         failure, trial = MismatchError("not one", answer=answer), Trial(compared=1)
 
@@ -996,7 +996,7 @@ class Search:
 
 @pytest.fixture
 def search(workshop: Any) -> Search:
-    return Search(Names(workshop.lab(ONE, misconceptions=TRIED).suite))
+    return Search(Names(workshop.lab(ONE, misconceptions=TRIED)))
 
 
 def test_no_name_is_looked_for_when_the_time_for_names_is_over(search: Search) -> None:

@@ -19,6 +19,7 @@ ALL = "infralens"
 MAY_KNOW = {
     "infralens.documents": (),
     "infralens.labs": ("infralens.documents",),
+    "infralens.wrong": ("infralens.documents", "infralens.labs"),
     "infralens.report": (),
     "infralens.wire": (),
     "infralens.stubs": (),
@@ -36,6 +37,7 @@ MAY_KNOW = {
     "infralens.examiner": (
         "infralens.wire",
         "infralens.labs",
+        "infralens.wrong",
         "infralens.report",
         "infralens.examiner",
     ),
@@ -80,6 +82,7 @@ MAY_KNOW = {
     ),
     "infralens.authoring": (
         "infralens.labs",
+        "infralens.wrong",
         "infralens.report",
         "infralens.grading",
         "infralens.stubs",

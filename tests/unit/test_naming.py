@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,9 +40,8 @@ def twice(n, ask):
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> Names:
-    (tmp_path / "misconceptions.py").write_text(KNOWN, encoding="utf-8")
-    return Names(tmp_path)
+def names(workshop: Any) -> Names:
+    return Names(workshop.lab("", misconceptions=KNOWN))
 
 
 def told(names: Names, check_name: str, learner: Callable[..., Any], n: float) -> str | None:

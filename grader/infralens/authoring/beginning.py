@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from infralens.labs import own_place
+from infralens.labs import is_installed, own_place
 from infralens.regular import write_whole
 from infralens.stubs import stub_of
 
@@ -45,7 +45,7 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
     texts = {
         suite / "lab.yaml": _rendered("lab.yaml", facts),
         suite / f"test_{file}": _rendered("test_lab.py", facts),
-        suite / "misconceptions.py": _rendered("misconceptions.py", facts),
+        suite / "wrong.yaml": _rendered("wrong.yaml", facts),
         suite / "quiz.py": _rendered("quiz.py", facts),
         solutions / track / folder / file: _rendered("solution.py", facts),
         exercises / track / folder / "README.md": _rendered("README.md", facts),
@@ -63,7 +63,7 @@ def _roots(into: Path | None) -> tuple[Path, Path, Path]:
     if into is not None:
         return into / "suites", into / "exercises", into / "solutions"
     place = own_place()
-    if place.solutions is None:
+    if is_installed() or place.solutions is None:
         raise BadNameError(
             "This is an installed package, not a checkout; name a folder of your own with --into."
         )

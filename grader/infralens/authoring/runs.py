@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infralens.authoring.proofs import MarginRow, Proof
-from infralens.authoring.texts import current_stub, prove_texts
+from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, Wishes, examiner, grade
 from infralens.labs import Lab
@@ -34,7 +34,10 @@ Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of mi
 
 
 def with_misconception(solution: str, wrong: Misconception) -> str:
-    """The solution with one name replaced by a misconception, as one file that stands alone."""
+    """The solution with this misconception, as one file that stands alone."""
+    if wrong.wrong is not None:
+        return wrong.wrong.edited(solution)
+    assert wrong.answer is not None
     source = Path(inspect.getfile(wrong.answer)).read_text(encoding="utf-8")
     source = source.replace("from infralens.examiner import misconception\n", "")
     prelude = "def misconception(*given, **named):\n    return lambda answer: answer\n"
@@ -73,6 +76,8 @@ def prove(
         on_step("texts")
         prove_texts(proof)
         on_texts(proof)
+        if any(unfit_edits(lab)):
+            return proof
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)
@@ -100,7 +105,7 @@ class Workbench:
         """Those to try, numbered from 1; those of unknown todos are told among the texts."""
         lab = self.proof.lab
         listed = {todo.id for todo in lab.todos}
-        known = misconceptions_of(lab.suite)
+        known = misconceptions_of(lab)
         names = [wrong.name for wrong in known]
         taken = names if self.chosen is None else self.chosen(names)
         return [
@@ -191,7 +196,7 @@ def unpassed(report: Report) -> Iterator[tuple[TodoResult, CheckResult]]:
 def prove_misconceptions(bench: Workbench) -> None:
     """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
     proof = bench.proof
-    proof.misconceptions = len(misconceptions_of(proof.lab.suite))
+    proof.misconceptions = len(misconceptions_of(proof.lab))
     for number, wrong in bench.misconceptions():
         bench.on_step(f"misconception {number} of {proof.misconceptions}: {wrong.name}")
         text, seed = with_misconception(bench.solution(), wrong), bench.first_seed + number

@@ -17,6 +17,7 @@ from infralens.labs import Lab
 from infralens.pages import anchors, section
 from infralens.quiz import questions_of
 from infralens.stubs import MarkerError, answer_lines, stub_of
+from infralens.wrong import FILE, BadWrongAnswerError, EditError, wrong_answers
 
 HINTS = 3
 LEFT = "TODO:"  # in a template; a stub's own lines read "TODO 3.2:"
@@ -42,15 +43,9 @@ def prove_texts(proof: Proof) -> None:
             proof.fault(f"todo {todo.id} is worth {todo.points} points")
         if len(todo.hints) != HINTS or not all(todo.hints):
             proof.fault(f"todo {todo.id} has {len(todo.hints)} hints; it needs {HINTS}")
-    for misconception in misconceptions_of(lab.suite):
-        if not misconception.explanation:
-            proof.fault(f"misconception {misconception.name} has no sentence")
-        problem = broken_link(lab.place.exercises / "page", misconception.reads)
-        if problem:
-            proof.fault(f"misconception {misconception.name} reads {problem}")
-        if misconception.todo not in {todo.id for todo in lab.todos}:
-            sentence = f"is for todo {misconception.todo}, which lab.yaml does not list"
-            proof.fault(f"misconception {misconception.name} {sentence}")
+    unfit = list(unfit_edits(lab))
+    for fault in unfit or wrong_answer_faults(lab):
+        proof.fault(fault)
     problem = broken_link(lab.place.exercises / "page", lab.reading)
     if problem:
         proof.fault(f"lab.yaml: reading is {problem}")
@@ -69,6 +64,37 @@ def prove_texts(proof: Proof) -> None:
     _prove_stub_text(proof)
     for problem in example_faults(lab):
         proof.fault(problem)
+
+
+def wrong_answer_faults(lab: Lab) -> Iterator[str]:
+    """What is wrong with what the wrong answers say: sentences, pages, todos."""
+    listed = {todo.id for todo in lab.todos}
+    known = misconceptions_of(lab)
+    for misconception in known:
+        if not misconception.explanation:
+            yield f"misconception {misconception.name} has no sentence"
+        dead = broken_link(lab.place.exercises / "page", misconception.reads)
+        if dead:
+            yield f"misconception {misconception.name} reads {dead}"
+    todos = [(of.todo, of.name) for of in known] + [(of.todo, of.name) for of in wrong_answers(lab)]
+    for todo, name in dict.fromkeys(todos):
+        if todo not in listed:
+            yield f"misconception {name} is for todo {todo}, which lab.yaml does not list"
+
+
+def unfit_edits(lab: Lab) -> Iterator[str]:
+    """The wrong answers that are no edits of the solution as it is now, or then no Python."""
+    solution = _text(lab.solution)
+    try:
+        for wrong in wrong_answers(lab):
+            try:
+                compile(wrong.edited(solution), wrong.name, "exec")
+            except SyntaxError as error:
+                yield f"{FILE}, {wrong.todo} {wrong.name}: line {error.lineno} is no Python then"
+            except EditError as error:
+                yield str(error)
+    except BadWrongAnswerError as error:
+        yield str(error)
 
 
 def says_masked(text: str, name: str) -> bool:

@@ -280,8 +280,8 @@ def solution(lab: str, give_up: bool, ref: str | None) -> None:
     text = _solution_text(chosen, ref)
     if text is None:
         raise UsageError(
-            f"No solution of {chosen.short} is within reach: installed packages hold none. "
-            "Use a checkout of the project, or name a branch with --ref."
+            f"No solution of {chosen.short} is within reach: this copy of the labs holds none. "
+            "Name a branch that does with --ref."
         )
     click.echo(text if todo is None else definitions(text, todo.names), nl=False)
 

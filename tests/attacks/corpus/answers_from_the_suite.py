@@ -1,4 +1,4 @@
-"""Reads the suite's own twin of the lab out of the installed package.
+"""Reads lines of the solution that the suite's wrong answers quote, out of the installed package.
 
 Kind: Stealing the answer
 Relies on: suites that are readable where the submission runs
@@ -7,17 +7,20 @@ Level: sandbox
 Applies to: diffusers/lab-03
 """
 
-import importlib.util
 import sys
 from pathlib import Path
 
-for folder in sys.path:
-    file = Path(folder) / "infralens/suites/diffusers/lab_03_scheduler_reading/misconceptions.py"
-    if file.is_file():
-        spec = importlib.util.spec_from_file_location("theirs", file)
-        theirs = importlib.util.module_from_spec(spec)
-        sys.modules["theirs"] = theirs
-        spec.loader.exec_module(theirs)
+import torch
+import yaml
 
-        class Euler(theirs.Euler):
-            pass
+for folder in sys.path:
+    file = Path(folder) / "infralens/suites/diffusers/lab_03_scheduler_reading/wrong.yaml"
+    if file.is_file():
+        quoted = [wrong.get("replace", "") for wrong in yaml.safe_load(file.read_text())]
+        leading = next(line for line in quoted if line.startswith("chosen = index.flip"))
+
+        def timesteps(total, count, spacing, steps_offset):
+            index = torch.arange(count)
+            names = {"index": index, "total": total, "count": count, "steps_offset": steps_offset}
+            exec(leading, names)
+            return names["chosen"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from infralens.labs import Lab
+from infralens.wrong import WrongAnswer, wrong_answers
 
 Wrong = TypeVar("Wrong", bound=Callable[..., Any])
 MARK = "__misconception__"
@@ -20,22 +23,21 @@ MARK = "__misconception__"
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer to a todo. `replaces` is the learner's name that it stands in for.
+    """A wrong answer to a todo that can be named: an edit of the solution.
 
-    `beside` are right answers under other names, where the todo's checks call those as well.
+    `names` makes, in this process, what stands under the learner's names where this mistake was
+    made. Until every lab has a `wrong.yaml`, an `answer` that stands for the one name `replaces`
+    can be declared in Python instead.
     """
 
     todo: str
     name: str
-    replaces: str
     reads: str
-    answer: Callable[..., Any]
-    beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-
-    @property
-    def explanation(self) -> str:
-        """The sentence that a teacher would say."""
-        return inspect.cleandoc(self.answer.__doc__ or "").replace("\n", " ")
+    explanation: str
+    names: Callable[[], Mapping[str, Any]]
+    wrong: WrongAnswer | None = None
+    answer: Callable[..., Any] | None = None
+    replaces: str = ""
 
 
 def misconception(
@@ -53,24 +55,60 @@ def misconception(
     """
 
     def declare(answer: Wrong) -> Wrong:
-        setattr(
-            answer, MARK, Misconception(todo, name, replaces, reads, answer, dict(beside or {}))
+        explanation = inspect.cleandoc(answer.__doc__ or "").replace("\n", " ")
+        names = {**(beside or {}), replaces: answer}
+        known = Misconception(
+            todo, name, reads, explanation, lambda: names, answer=answer, replaces=replaces
         )
+        setattr(answer, MARK, known)
         return answer
 
     return declare
 
 
-def misconceptions_of(suite: Path) -> tuple[Misconception, ...]:
-    """The misconceptions that the suite in this folder declares, in order."""
-    path = suite / "misconceptions.py"
-    return _declared(path, path.stat().st_mtime_ns) if path.is_file() else ()
+def misconceptions_of(lab: Lab) -> tuple[Misconception, ...]:
+    """The wrong answers of a lab that can be named, in order; no edits where it has no solution."""
+    path = lab.suite / "misconceptions.py"
+    declared = _declared(path, path.stat().st_mtime_ns) if path.is_file() else ()
+    taken = {(known.todo, known.name) for known in declared}
+    edits = (of for of in _edits(lab) if (of.todo, of.name) not in taken)
+    return (*declared, *edits)
 
 
 def likely_reading(lab: Lab, todo: str) -> str:
     """The section that most mistakes of the todo read; the lab's page where none is declared."""
-    reads = [of.reads for of in misconceptions_of(lab.suite) if of.todo == todo and "#" in of.reads]
+    known: list[Misconception | WrongAnswer] = [*misconceptions_of(lab), *wrong_answers(lab)]
+    reads = [of.reads for of in known if of.todo == todo and of.reads and "#" in of.reads]
     return Counter(reads).most_common(1)[0][0] if reads else lab.reading
+
+
+def _edits(lab: Lab) -> Iterator[Misconception]:
+    solution = lab.solution
+    if solution is None or not solution.is_file():
+        return
+    changed = solution.stat().st_mtime_ns
+    for wrong in wrong_answers(lab):
+        if wrong.says and wrong.reads:
+            names = partial(_names_of, solution, changed, lab.id, wrong)
+            yield Misconception(wrong.todo, wrong.name, wrong.reads, wrong.says, names, wrong)
+
+
+def _names_of(solution: Path, changed: int, lab: str, wrong: WrongAnswer) -> Mapping[str, Any]:
+    return vars(edited_module(solution, changed, lab, wrong))
+
+
+@cache
+def edited_module(solution: Path, changed: int, lab: str, wrong: WrongAnswer) -> ModuleType:
+    """The solution with this mistake, run as a module: once for each state of the solution.
+
+    Under a name of its own, since dataclasses and typing look their module up by name.
+    """
+    name = "infralens_wrong_" + re.sub(r"\W", "_", f"{lab}_{wrong.todo}_{wrong.name}")
+    text = wrong.edited(solution.read_text(encoding="utf-8"))
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(text, f"<{wrong.todo} {wrong.name}>", "exec", dont_inherit=True), vars(module))
+    return module
 
 
 @lru_cache

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +30,7 @@ from infralens.examiner.compare.asserts import (
 )
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
 from infralens.examiner.run.trial import ReplayedError, Trial, running
+from infralens.labs import Lab
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
 # the wall a busy machine would find fewer names.
@@ -82,9 +82,12 @@ class Evidence:
         return not same_answer(first, again, self.tolerance)
 
     def _answered(self, misconception: Misconception) -> tuple[Any, Trial]:
-        names = {**misconception.beside, misconception.replaces: misconception.answer}
         trial = Trial(stop_at=self.stop_at)
-        return _replay(functools.partial(self.check, RehearsedCandidate(names)), trial), trial
+        try:
+            stand_in = RehearsedCandidate(misconception.names())
+        except Exception:  # an edit that does not fit the solution: `check` tells, no grade does
+            return _NOTHING, trial
+        return _replay(functools.partial(self.check, stand_in), trial), trial
 
     def _came_alike(self, trial: Trial) -> bool:
         """Whether everything before the failure was the same: what was compared, what was lent."""
@@ -110,7 +113,7 @@ class Evidence:
 class Names:
     """The search for names in one run: what it took so far, and what it has found out."""
 
-    suite: Path
+    lab: Lab
     naming: str = "full"
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     found: set[str] = field(default_factory=set)
@@ -165,7 +168,7 @@ class Names:
         """The name for this check now that all cases were seen: of those that contradict none, the
         one that fits in most.
         """
-        known = {known.name: known for known in misconceptions_of(self.suite)}
+        known = {known.name: known for known in self._of(todo_id)}
         evidence = self.evidence[todo_id]
         here = [one for one in evidence if one.check_name == check_name]
         best, most = None, 0
@@ -206,8 +209,10 @@ class Names:
         return self.seconds[todo_id] > most or sum(self.seconds.values()) > most_of_all
 
     def _likely_first(self, todo_id: str) -> list[Misconception]:
-        known = [known for known in misconceptions_of(self.suite) if known.todo == todo_id]
-        return sorted(known, key=lambda misconception: misconception.name not in self.found)
+        return sorted(self._of(todo_id), key=lambda known: known.name not in self.found)
+
+    def _of(self, todo_id: str) -> list[Misconception]:
+        return [known for known in misconceptions_of(self.lab) if known.todo == todo_id]
 
 
 def _evidence(

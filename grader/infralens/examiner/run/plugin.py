@@ -31,6 +31,7 @@ from infralens.report import (
     TodoResult,
     TodoStatus,
 )
+from infralens.wrong import BadWrongAnswerError, wrong_answers
 
 PLAIN_PYTEST = (
     *("-c", str(Path(__file__).with_name("pytest.ini"))),
@@ -118,7 +119,7 @@ class ExaminerPlugin:
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
-        self.names = Names(lab.suite, naming)
+        self.names = Names(lab, naming)
         self.stop, self.first = stop, first
         self.stopped: set[str] = set()
 
@@ -247,6 +248,10 @@ class ExaminerPlugin:
         failure: Exception,
         round_: int,
     ) -> CaseOutcome:
+        try:
+            wrong_answers(self.lab)
+        except BadWrongAnswerError as error:
+            return self._faulty(item, str(error))
         todo_id = _todo_of(item)
         not_started = isinstance(failure, LearnerError) and failure.not_started
         named = None
