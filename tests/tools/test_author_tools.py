@@ -135,6 +135,18 @@ def test_a_new_lab_is_found_and_check_lists_what_is_left(begun: Path) -> None:
     assert all(line.startswith("mine/lab-07: ") for line in left)
 
 
+def test_nothing_is_graded_where_the_texts_have_faults(begun: Path) -> None:
+    lab = finished(begun)
+    changed(lab.page, "== 1.5", "== 2.5")
+    words = ("--labs", str(begun), "check", "--lab", "mine/lab-07", "--seeds", "1")
+    result = run(*words)
+    assert result.exit_code == 1
+    assert "code block 1 raises AssertionError" in result.output
+    assert "mine/lab-07: nothing was graded: mend its texts first" in result.output
+    proof = prove(lab, seeds=1)
+    assert (proof.grades, proof.texts_alone) == (0, True)
+
+
 def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) -> None:
     lab = finished(begun)
     proof = prove(lab, seeds=2)
@@ -198,7 +210,8 @@ def test_check_says_what_is_wrong_with_the_checks_of_a_lab(begun: Path) -> None:
     ]
     wrong.write_text("".join(texts), encoding="utf-8")
     found = [
-        fault.sentence for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
+        fault.sentence
+        for fault in prove(find_lab(lab.id, find_labs([begun])), seeds=1, despite_texts=True).faults
     ]
     for sentence in (
         "code block 1 raises AssertionError",

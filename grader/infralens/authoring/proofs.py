@@ -45,6 +45,7 @@ class Proof:
     margins: dict[str, MarginRow] = field(default_factory=dict)
     misconceptions: int = 0
     grades: int = 0
+    texts_alone: bool = False  # they have faults, so that nothing was graded
 
     def fault(self, sentence: str) -> None:
         self.faults.append(Fault(self.lab.short, sentence))

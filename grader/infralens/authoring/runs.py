@@ -58,10 +58,11 @@ def prove(
     first_seed: int = 0,
     chosen: Choose = None,
     on_step: OnStep = lambda step: None,
-    on_texts: Callable[[Proof], None] = lambda proof: None,
+    despite_texts: bool = False,
 ) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
 
+    Where the texts have faults nothing is graded, which takes minutes, unless `despite_texts`.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
     asked, since another might be the one that it alone catches.
     """
@@ -69,15 +70,15 @@ def prove(
     if lab.solution is None or not lab.solution.is_file():
         proof.fault("has no solution here; check it in a checkout or on a solutions branch")
         return proof
+    on_step("texts")
+    prove_texts(proof)
+    if proof.faults and (not despite_texts or any(unfit_edits(lab))):
+        proof.texts_alone = True
+        return proof
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
         warm = stack.enter_context(examiner(serve=True))
         workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen)
-        on_step("texts")
-        prove_texts(proof)
-        on_texts(proof)
-        if any(unfit_edits(lab)):
-            return proof
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
             prove_misconceptions(workbench)

@@ -44,6 +44,9 @@ def show_proofs(proofs: Sequence[Proof], console: Console, *, margins: bool) -> 
     for proof in proofs:
         for fault in proof.faults:
             console.print(f"{fault.lab}: {fault.sentence}", soft_wrap=True)
+        if proof.texts_alone:
+            sentence = "nothing was graded: mend its texts first, or ask for --despite-texts"
+            console.print(f"{proof.lab.short}: {sentence}", soft_wrap=True)
 
 
 def _figure(value: float | None) -> str:

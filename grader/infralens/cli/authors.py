@@ -32,6 +32,7 @@ from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 )
 @click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
+@click.option("--despite-texts", is_flag=True, help="Grade also where its texts have faults.")
 @click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
 @click.pass_context
 def check(
@@ -41,9 +42,13 @@ def check(
     seeds: int,
     jobs: int | None,
     margins: bool,
+    despite_texts: bool,
     write: bool,
 ) -> None:
-    """For authors: prove every lab. One line a fault; exit code 1 when there is one."""
+    """For authors: prove every lab. One line a fault; exit code 1 when there is one.
+
+    Faults of a lab's texts come at once; it is graded, which takes minutes, when there is none.
+    """
     from infralens.authoring.checking import (
         SolutionsUnavailableError,
         check_labs,
@@ -56,7 +61,14 @@ def check(
         for path in write_stubs(labs):
             click.echo(f"written: {path}")
     try:
-        proofs = check_labs(labs, ref=ref, seeds=seeds, jobs=jobs, console=terminal(stderr=True))
+        proofs = check_labs(
+            labs,
+            ref=ref,
+            seeds=seeds,
+            jobs=jobs,
+            console=terminal(stderr=True),
+            despite_texts=despite_texts,
+        )
     except SolutionsUnavailableError as error:
         raise UsageError(str(error)) from None
     show_proofs(proofs, terminal(), margins=margins)
