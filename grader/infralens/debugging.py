@@ -14,8 +14,8 @@ from diffusers.utils import logging
 from infralens.candidate.loading import load
 from infralens.examiner.candidate.in_process import RehearsedCandidate, run_plainly
 from infralens.examiner.candidate.submission import read_submission
-from infralens.examiner.compare.asserts import LearnerError, MismatchError
 from infralens.examiner.compare.inputs import Draw
+from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.run.plugin import PLAIN_PYTEST, case_id
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab

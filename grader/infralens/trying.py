@@ -19,12 +19,11 @@ from PIL import Image
 from infralens.candidate.loading import binding_error, describe, load
 from infralens.examiner.candidate.submission import (
     Submission,
-    UngradableError,
     read_submission,
     require_gradable,
 )
-from infralens.examiner.compare.asserts import LearnerError
 from infralens.examiner.compare.describe import kind
+from infralens.examiner.errors import LearnerError, UngradableError
 from infralens.shapes import FOLDER
 from infralens.shapes.drawing import PICTURE
 from infralens.shapes.sampling import Request, load_pipeline, one_thread, sample

@@ -17,7 +17,8 @@ from watchfiles import watch
 
 from infralens import workspace
 from infralens.examiner.candidate.submission import Submission
-from infralens.grading import Examiner, UnreadableError, examiner, grade
+from infralens.examiner.errors import UnreadableError
+from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_todo
 from infralens.report import Report
 from infralens.show.terminal import first_failure, qualified, show_report
@@ -72,7 +73,7 @@ class Watch:
         reports: list[Report] = []
         try:
             for todos in parts:
-                reports.append(self._graded(todos, reports))
+                reports.append(self._graded_todos(todos, reports))
         except UnreadableError as error:
             self.report = None
             said = str(error)
@@ -84,7 +85,7 @@ class Watch:
             self.said += [complaint] if complaint else []
         self.show()
 
-    def _graded(self, todos: tuple[str, ...], shown: Sequence[Report]) -> Report:
+    def _graded_todos(self, todos: tuple[str, ...], shown: Sequence[Report]) -> Report:
         states: dict[str, str] = dict.fromkeys(todos, "…")
         if self.console.is_terminal:
             self._draw(lambda console: self._interim(console, shown, states))

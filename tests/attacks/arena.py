@@ -22,8 +22,9 @@ import psutil
 import yaml
 
 from infralens.authoring.runs import unpassed
+from infralens.examiner.errors import UnreadableError
 from infralens.examiner.isolation.bubblewrap import unavailable
-from infralens.grading import Examiner, UnreadableError, Wishes, examiner, grade
+from infralens.grading import Examiner, Wishes, examiner, grade
 from infralens.labs import Lab, Place, find_labs, place_at, read_lab
 from infralens.report import Report
 

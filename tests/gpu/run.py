@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from infralens.authoring import with_misconception
+from infralens.examiner.errors import UnavailableError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
-from infralens.grading import Examiner, UnavailableError, examiner, grade
+from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
 

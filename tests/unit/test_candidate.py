@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from infralens.examiner import assert_equals
-from infralens.examiner.compare.asserts import MismatchError
+from infralens.examiner.errors import MismatchError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
 from infralens.examiner.run.trial import Trial

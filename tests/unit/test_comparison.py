@@ -10,13 +10,6 @@ import pytest
 import torch
 
 from infralens.examiner.compare.asserts import (
-    AGREEMENT_ULPS,
-    HALF_AGREEMENT_ULPS,
-    NO_ANSWER,
-    TOLERANCE_FACTOR,
-    TOLERANCE_ULPS,
-    LearnerError,
-    MismatchError,
     assert_equals,
     assert_matches,
     assert_matches_formula,
@@ -24,11 +17,24 @@ from infralens.examiner.compare.asserts import (
     assert_property,
     assert_raises,
     assert_tensor,
-    same_answer,
     unpack,
 )
+from infralens.examiner.compare.same import same_answer
+from infralens.examiner.compare.tolerance import (
+    AGREEMENT_ULPS,
+    HALF_AGREEMENT_ULPS,
+    TOLERANCE_FACTOR,
+    TOLERANCE_ULPS,
+)
+from infralens.examiner.errors import (
+    NO_ANSWER,
+    GraderFaultError,
+    LearnerError,
+    MismatchError,
+    ReplayedError,
+)
 from infralens.examiner.run.sabotage import perturbed
-from infralens.examiner.run.trial import GraderFaultError, ReplayedError, Trial, running
+from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
 
 EPS = torch.finfo(torch.float32).eps

@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
-from infralens import grading
-from infralens.grading import Request, UnfitResultError, _report, examiner, is_private
+from infralens.examiner.errors import UnfitResultError, UnreadableError
+from infralens.examiner.service import client
+from infralens.examiner.service.client import is_private
+from infralens.examiner.service.protocol import Request
+from infralens.examiner.service.result import report_of
+from infralens.grading import examiner
 from infralens.labs import find_lab, find_labs
 from infralens.report import CheckResult, Environment, TodoResult
 
@@ -50,14 +54,14 @@ def answering(before: str) -> tuple[str, str]:
 
 def test_a_late_answer_is_not_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was given up is replaced: its word would shift every later grade by one."""
-    monkeypatch.setattr(grading, "START_SECONDS", 1.0 - grading.GRACE_SECONDS)
+    monkeypatch.setattr(client, "START_SECONDS", 1.0 - client.GRACE_SECONDS)
     lab = replace(LAB, limits=replace(LAB.limits, lab_seconds=0))
     with examiner(serve=True, program=answering("time.sleep(60 if late else 0)")) as one:
-        given_up = one.grade(replace(requested("late.py"), lab=lab))
+        given_up = one.ask(replace(requested("late.py"), lab=lab))
         assert given_up.grader_error == "the examiner did not answer in time"
-        monkeypatch.setattr(grading, "START_SECONDS", 60.0)
-        with pytest.raises(grading.UnreadableError, match="in time"):
-            one.grade(requested("next.py"))
+        monkeypatch.setattr(client, "START_SECONDS", 60.0)
+        with pytest.raises(UnreadableError, match="in time"):
+            one.ask(requested("next.py"))
 
 
 def test_an_answer_to_another_request_is_passed_over() -> None:
@@ -67,9 +71,9 @@ def test_an_answer_to_another_request_is_passed_over() -> None:
     )
     with (
         examiner(serve=True, program=answering(stray)) as one,
-        pytest.raises(grading.UnreadableError, match="in time"),
+        pytest.raises(UnreadableError, match="in time"),
     ):
-        one.grade(requested("next.py"))
+        one.ask(requested("next.py"))
 
 
 def test_a_grade_that_was_interrupted_leaves_no_answer_behind() -> None:
@@ -82,21 +86,21 @@ def test_a_grade_that_was_interrupted_leaves_no_answer_behind() -> None:
     with examiner(serve=True, program=answering(planned)) as one:
         first = one.process.pid
         with pytest.raises(KeyboardInterrupt):
-            one.grade(requested("late.py"), interrupt)
-        with pytest.raises(grading.UnreadableError, match="in time"):
-            one.grade(requested("next.py"))
+            one.ask(requested("late.py"), interrupt)
+        with pytest.raises(UnreadableError, match="in time"):
+            one.ask(requested("next.py"))
         assert one.process.pid != first
 
 
 def test_an_examiner_that_died_is_replaced_before_the_next_grade() -> None:
     with examiner(serve=True, program=answering("os._exit(3) if late else None")) as one:
-        assert "the examiner ended" in str(one.grade(requested("late.py")).grader_error)
-        with pytest.raises(grading.UnreadableError, match="in time"):
-            one.grade(requested("next.py"))
+        assert "the examiner ended" in str(one.ask(requested("late.py")).grader_error)
+        with pytest.raises(UnreadableError, match="in time"):
+            one.ask(requested("next.py"))
         one.process.kill()
         one.process.wait()
-        with pytest.raises(grading.UnreadableError, match="in time"):
-            one.grade(requested("next.py"))
+        with pytest.raises(UnreadableError, match="in time"):
+            one.ask(requested("next.py"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -128,7 +132,7 @@ def result(**more: Any) -> dict[str, Any]:
 
 
 def test_what_fits_is_the_report() -> None:
-    report = _report(requested("a.py"), result(), 0.0)
+    report = report_of(requested("a.py"), result(), 0.0)
     assert report.passed
     assert report.score == LAB.max_score
 
@@ -159,13 +163,13 @@ def test_what_does_not_fit_is_refused(change: Callable[[dict[str, Any]], object]
     event = result()
     change(event)
     with pytest.raises(UnfitResultError):
-        _report(requested("a.py"), event, 0.0)
+        report_of(requested("a.py"), event, 0.0)
 
 
 def test_isolation_and_titles_are_filled_in_here() -> None:
     event = result()
     event["todos"][0]["title"] = "another"
-    report = _report(requested("a.py"), event, 0.0)
+    report = report_of(requested("a.py"), event, 0.0)
     assert report.todos[0].title == LAB.todos[0].title
     assert report.environment.isolation == "process"
 
@@ -181,7 +185,7 @@ def test_what_would_void_a_grade_is_not_handed_on(
 ) -> None:
     monkeypatch.setenv(name, "error")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    given = grading.examiner_environment(tmp_path)
+    given = client.examiner_environment(tmp_path)
     assert name not in given
     assert given["CUDA_VISIBLE_DEVICES"] == ""
     assert given["PATH"] == os.environ["PATH"]
@@ -192,7 +196,7 @@ def test_what_would_void_a_grade_is_not_handed_on(
 ORDINARY = """
 import os, sys, time
 from infralens.examiner.isolation.process import stay_private
-from infralens.grading import is_private
+from infralens.examiner.service.client import is_private
 
 if "private" in sys.argv:
     stay_private()

@@ -52,9 +52,9 @@ MAY_KNOW = {
         "infralens.candidate.loading",
     ),
     "infralens.trying": (
-        "infralens.examiner.compare.asserts",
         "infralens.examiner.compare.describe",
         "infralens.examiner.candidate.submission",
+        "infralens.examiner.errors",
         "infralens.candidate.loading",
         "infralens.shapes",
     ),
@@ -65,6 +65,7 @@ MAY_KNOW = {
         "infralens.workspace",
         "infralens.show",
         "infralens.examiner.candidate.submission",
+        "infralens.examiner.errors",
     ),
     "infralens.show": (
         "infralens.labs",
@@ -221,3 +222,15 @@ def test_what_only_shows_does_not_import_torch(command: list[str]) -> None:
     )
     assert "infralens.cli" in loaded
     assert not {"torch", "diffusers", "numpy", "pytest"} & set(loaded)
+
+
+def test_an_exception_is_defined_once_and_the_examiners_in_one_module() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in SOURCES:
+        if not path.is_relative_to(PACKAGE / "suites"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and node.name.endswith("Error"):
+                    homes.setdefault(node.name, []).append(module_of(path))
+    assert not {name: where for name, where in homes.items() if len(where) > 1}
+    ours = {where for where, *_ in homes.values() if within(where, "infralens.examiner")}
+    assert ours == {"infralens.examiner.errors"}

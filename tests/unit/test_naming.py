@@ -11,7 +11,8 @@ import torch
 
 from infralens.examiner import assert_equals, assert_matches
 from infralens.examiner.candidate.in_process import RehearsedCandidate
-from infralens.examiner.compare.asserts import LearnerError, MismatchError, same_answer
+from infralens.examiner.compare.same import same_answer
+from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised

@@ -12,10 +12,10 @@ import pytest
 
 from infralens.examiner.candidate.link import Link
 from infralens.examiner.candidate.submission import Submission
+from infralens.examiner.errors import GraderFaultError
 from infralens.examiner.isolation.launch import DirectLauncher
 from infralens.examiner.isolation.process import CandidateProcess
 from infralens.examiner.isolation.watch import Watcher
-from infralens.examiner.run.trial import GraderFaultError
 from infralens.labs import find_lab, find_labs
 
 SUITE = """

@@ -11,11 +11,10 @@ import pytest
 from infralens.examiner.candidate.submission import (
     MAX_BYTES,
     Submission,
-    UngradableError,
-    UnreadableError,
     read_submission,
     require_gradable,
 )
+from infralens.examiner.errors import UngradableError, UnreadableError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
 TEXT = """

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from infralens.examiner.compare.asserts import MismatchError, assert_equals, assert_matches
+from infralens.examiner.compare.asserts import assert_equals, assert_matches
+from infralens.examiner.errors import GraderFaultError, MismatchError
 from infralens.examiner.run.suspects import Suspects
-from infralens.examiner.run.trial import GraderFaultError, Trial, running
+from infralens.examiner.run.trial import Trial, running
 
 ANSWER = torch.ones(3, 4)
 

@@ -15,7 +15,7 @@ import pytest
 
 from infralens.examiner.isolation import launch
 from infralens.examiner.isolation.launch import Started, TemplateLauncher, template_lacks
-from infralens.examiner.service import serve
+from infralens.examiner.service import stock
 
 pytestmark = pytest.mark.skipif(template_lacks() is not None, reason="a template forks")
 
@@ -86,8 +86,8 @@ def test_without_what_a_template_needs_candidates_start_one_by_one(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(owner, name)
-    setting = serve.Setting("process", (), (), cuda=False)
-    launcher = serve.Spares(more_will_follow=True)._launcher(setting)
+    setting = stock.Setting("process", (), (), cuda=False)
+    launcher = stock.Spares(more_will_follow=True)._launcher(setting)
     assert isinstance(launcher, launch.DirectLauncher)
     assert name in str(template_lacks())
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infralens import grading
-from infralens.grading import Examiner, UnreadableError, grade
+from infralens.examiner.errors import UnreadableError
+from infralens.examiner.service import client
+from infralens.grading import Examiner, grade
 from infralens.labs import find_lab, find_labs
 
 FAKE = """
@@ -41,14 +42,14 @@ def pid_of_the_next_grade(examiner: Examiner) -> int:
 
 
 def test_after_many_grades(fake: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grading, "MOST_GRADES", 2)
+    monkeypatch.setattr(client, "MOST_GRADES", 2)
     pids = [pid_of_the_next_grade(fake) for _ in range(3)]
     assert pids[0] == pids[1] != pids[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a resident size is asked for")
 def test_when_it_has_grown(fake: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grading, "MOST_GROWN_BYTES", 100 * 2**20)
+    monkeypatch.setattr(client, "MOST_GROWN_BYTES", 100 * 2**20)
     pids = [pid_of_the_next_grade(fake) for _ in range(6)]
     assert pids[0] == pids[1] == pids[2]
     assert len(set(pids)) == 2

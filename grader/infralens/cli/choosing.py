@@ -101,7 +101,8 @@ def require_writable(output: Path) -> None:
 
 def require_readable(path: Path) -> None:
     """UsageError where there is no file to grade. The examiner reads it once more, itself."""
-    from infralens.examiner.candidate.submission import UnreadableError, read_submission
+    from infralens.examiner.candidate.submission import read_submission
+    from infralens.examiner.errors import UnreadableError
 
     try:
         read_submission(path)

@@ -122,7 +122,7 @@ def try_(
         click.echo("Nothing is drawn: 6.5 (generate) is not started.", err=True)
         ctx.exit(POINTS_MISSING)
     _before_drawing(prompt, negative_prompt, out)
-    from infralens.examiner.candidate.submission import UnreadableError
+    from infralens.examiner.errors import UnreadableError
     from infralens.shapes.sampling import Request
     from infralens.show.harmless import one_line
     from infralens.trying import TryError, try_out
@@ -151,7 +151,8 @@ def try_(
 
 def _is_not_started(path: Path, name: str) -> bool:
     """Whether the file still has the stub's line there: told before torch is imported."""
-    from infralens.examiner.candidate.submission import UnreadableError, read_submission
+    from infralens.examiner.candidate.submission import read_submission
+    from infralens.examiner.errors import UnreadableError
 
     try:
         return read_submission(path).is_not_started(name)

@@ -49,7 +49,7 @@ from infralens.cli.group import (
 from infralens.cli.learning import read
 
 
-@main.command()
+@main.command("grade")
 @click.argument("lab", required=False, shell_complete=complete_labs)
 @click.option("--all", "every", is_flag=True, help="Grade every lab that you have begun.")
 @click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
@@ -63,7 +63,7 @@ from infralens.cli.learning import read
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
 @click.pass_context
-def grade(
+def grade_command(
     ctx: click.Context,
     lab: str | None,
     every: bool,
@@ -95,7 +95,7 @@ def grade(
     ids = todo_ids(chosen, todos)
     with _submission(chosen, here, file, ref) as path:
         watched = form == "text" and output is None
-        report = _graded(chosen, path, ids, seed, device, isolation, watched=watched)
+        report = _graded_file(chosen, path, ids, seed, device, isolation, watched=watched)
     if ref is not None:
         report = replace(report, submission=f"{ref}:{chosen.file}")
     _deliver(report, chosen, form, output)
@@ -120,7 +120,7 @@ def _grade_all(here: Workspace, seed: int | None, device: str, isolation: str) -
     with examiner(serve=True) as warm:
         for lab in begun:
             path = here.file(lab)
-            report = _graded(lab, path, (), seed, device, isolation, watched=True, using=warm)
+            report = _graded_file(lab, path, (), seed, device, isolation, watched=True, using=warm)
             show_report(report, console, lab.short, program())
             complaint = workspace.record(here, report) if seed is None else None
             if complaint:
@@ -164,7 +164,7 @@ def _submission(
         yield copy
 
 
-def _graded(
+def _graded_file(
     lab: Lab,
     path: Path,
     todos: tuple[str, ...],
@@ -176,8 +176,8 @@ def _graded(
     using: Examiner | None = None,
 ) -> Report:
     from infralens.doctor import complaints
-    from infralens.grading import UnavailableError, UnreadableError
-    from infralens.grading import grade as grade_submission
+    from infralens.examiner.errors import UnavailableError, UnreadableError
+    from infralens.grading import grade
 
     require_readable(path)
     missing = missing_module(lab)
@@ -190,7 +190,7 @@ def _graded(
 
     with _progress(watched) as on_event:
         try:
-            return grade_submission(
+            return grade(
                 lab,
                 path,
                 todos=todos,
@@ -273,7 +273,7 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
     here = workspace.find_workspace(Path.cwd())
     path = file or workspace_or_usage(here, workspace).file(lab)
     click.echo(f"Looking for the call of {chosen.id} that fails …", err=True)
-    report = _graded(lab, path, (chosen.id,), seed, "cpu", "auto", watched=False)
+    report = _graded_file(lab, path, (chosen.id,), seed, "cpu", "auto", watched=False)
     found = first_failure(report)
     if report.grader_error is not None:
         raise click.ClickException(report.grader_error)
@@ -313,7 +313,7 @@ def watch(lab: str | None, todos: tuple[str, ...], seed: int | None, file: Path 
     with the next lab, q ends it.
     """
     from infralens import workspace
-    from infralens.grading import UnreadableError
+    from infralens.examiner.errors import UnreadableError
     from infralens.watching import Wanted, watch_lab
 
     here = workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infralens.examiner.candidate.link import (
+    from infralens.examiner.candidate.proxies import (
         fetch,
         given,
         keep,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         with_gradients,
     )
     from infralens.examiner.compare.asserts import (
-        LearnerError,
         as_pixels,
         assert_agrees,
         assert_equals,
@@ -41,13 +40,14 @@ if TYPE_CHECKING:
         told,
     )
     from infralens.examiner.compare.references import library_function, quiet_transformers
+    from infralens.examiner.errors import LearnerError
     from infralens.examiner.memory.metered import metered
     from infralens.examiner.mistakes.misconceptions import misconception
     from infralens.examiner.run.plugin import todo
     from infralens.wire import Namespace
 
 _HOMES = {
-    "candidate.link": (
+    "candidate.proxies": (
         "fetch",
         "given",
         "keep",
@@ -57,8 +57,8 @@ _HOMES = {
         "state_of",
         "with_gradients",
     ),
+    "errors": ("LearnerError",),
     "compare.asserts": (
-        "LearnerError",
         "as_pixels",
         "assert_agrees",
         "assert_equals",

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner.candidate.link import RemoteObject
-from infralens.examiner.compare.asserts import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.candidate.proxies import RemoteObject
+from infralens.examiner.errors import NO_ANSWER, LearnerError, MismatchError
 from infralens.examiner.run.trial import Call, current_trial, handed_over
 from infralens.wire import Namespace, Raised, whole_in_place_of_its_tensor
 

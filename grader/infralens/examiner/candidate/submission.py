@@ -13,25 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from infralens.examiner.errors import SubmissionError
+from infralens.examiner.errors import UngradableError, UnreadableError
 
 MAX_BYTES = 2**20
 
 
-class UnreadableError(Exception):
-    """There is no file to grade; the text says why. A mistake in usage, not in the answers."""
-
-
 NOT_FOUND = re.compile(r"No module named '(\w{1,100})((?:\.\w+)*)'")
 DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-class UngradableError(SubmissionError):
-    """The file is there but holds no answers that could run; `line` is where it goes wrong."""
-
-    def __init__(self, message: str, line: int | None = None, code: str = "") -> None:
-        super().__init__(message)
-        self.line, self.code = line, code
 
 
 @dataclass(frozen=True)

@@ -18,73 +18,31 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.compare.describe import around, brief_pair, dtype_name, kind, number
-from infralens.examiner.run.trial import (
+from infralens.examiner.compare.same import same_plain
+from infralens.examiner.compare.tolerance import (
+    RUN_SHARE,
+    TOLERANCE_FACTOR,
+    allowed_agreement,
+    distance,
+    float64,
+    graded_dtype,
+    tolerance_ulps,
+    ulp_of,
+)
+from infralens.examiner.errors import (
+    NO_ANSWER,
     GraderFaultError,
+    LearnerError,
+    MismatchError,
+    NotUnpackedError,
     ReplayedError,
     SubmissionError,
-    current_trial,
 )
+from infralens.examiner.run.trial import current_trial
 from infralens.report import Margin
 from infralens.wire import Raised
 
-TOLERANCE_FACTOR = 16  # times the library's own error
-# Of the tensor's largest value: room for another order of operations where the library happens to
-# be exact. Right answers with other algebra were seen 36 off.
-TOLERANCE_ULPS = 64
-HALF_TOLERANCE_ULPS = 8  # in half precision, where few operations are rounded
-AGREEMENT_ULPS = 64  # how far the library may be from the truth before something of ours is wrong
-HALF_AGREEMENT_ULPS = 8  # the same in half precision, where few operations are rounded
-RUN_SHARE = 1e-5  # of the largest value, over a whole run; the nearest mistake is at 2e-2
 MAX_RAISED = 500  # characters of an exception's text
-NO_ANSWER = object()  # where there is no value that a misconception could share
-
-
-class LearnerError(SubmissionError):
-    """The learner's code raised. `advice` says what lies behind it, where that is known."""
-
-    def __init__(self, raised: Raised, advice: str = "") -> None:
-        super().__init__(f"{raised.type_name}: {raised.text}")
-        self.raised, self.advice = raised, advice
-
-    @property
-    def not_started(self) -> bool:
-        return self.raised.type_name == "NotImplementedError" and self.raised.text.startswith(
-            "TODO"
-        )
-
-    @property
-    def sentence(self) -> str:
-        """What was raised and on which line of the learner's file."""
-        raised = self.raised
-        line = f" on line {raised.frames[-1][0]}" if raised.frames else ""
-        if raised.type_name == "RemoteError":  # told again there by what was lent to it
-            return f"your code called something{line} that raised {raised.text}"
-        text = f": {raised.text}" if raised.text else ""
-        advice = f"; {self.advice}" if self.advice else ""
-        return f"your code raised {raised.type_name}{line}{text}{advice}"
-
-
-class MismatchError(AssertionError):
-    """An answer is wrong. Everything that explains it is here."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        answer: Any,
-        expected: str | None = None,
-        yours: str | None = None,
-        where: str | None = None,
-        margin: Margin | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message, self.answer = message, answer
-        self.expected, self.yours, self.where, self.margin = expected, yours, where, margin
-        self.judge: Callable[[Any], None] | None = None  # the same judgement of another answer
-
-
-class NotUnpackedError(MismatchError):
-    """An answer that is not the tuple it must be: found before anything in it is compared."""
 
 
 def live(library: Callable[[], Any]) -> Any:
@@ -136,10 +94,10 @@ def assert_matches(
         return
     with judged(answer, library, truth):
         expected = live(library)
-        exact = _ours(lambda: _float64(truth()))
-        reach = _reach(expected, exact)
-        library_error = _distance(_float64(expected), exact)
-        ulps = agreement_ulps or _agreement_ulps(_dtype(expected))
+        exact = _ours(lambda: float64(truth()))
+        reach = ulp_of(expected, exact)
+        library_error = distance(float64(expected), exact)
+        ulps = agreement_ulps or allowed_agreement(graded_dtype(expected))
         if not library_error <= ulps * reach:
             raise GraderFaultError(
                 f"diffusers and the formula disagree by {library_error:.3g} on {what}; "
@@ -159,8 +117,8 @@ def assert_matches_formula(
         return
     with judged(answer, computed, truth):
         expected = _ours(computed)
-        exact = _ours(lambda: _float64(truth()))
-        own_error, reach = _distance(_float64(expected), exact), _reach(expected, exact)
+        exact = _ours(lambda: float64(truth()))
+        own_error, reach = distance(float64(expected), exact), ulp_of(expected, exact)
         _judged(answer, _judge, expected, exact, own_error, reach, what)
 
 
@@ -176,7 +134,7 @@ def assert_agrees(
         return
     with judged(answer, library):
         expected = live(library)
-        exact = _float64(expected)
+        exact = float64(expected)
         scale = float(exact.abs().max()) if exact.numel() else 0.0
         own_error = share * scale / TOLERANCE_FACTOR
         _judged(answer, _judge, expected, exact, own_error, 0.0, what)
@@ -190,8 +148,8 @@ def assert_property(
         return
     with judged(answer, equals):
         expected = _ours(equals)
-        exact = _float64(expected)
-        reach = _reach(expected, exact)
+        exact = float64(expected)
+        reach = ulp_of(expected, exact)
         own_error = ulps * reach / TOLERANCE_FACTOR
         _judged(answer, _judge, expected, exact, own_error, reach, what)
 
@@ -297,99 +255,6 @@ def unpack(answer: Any, *names: str) -> tuple[Any, ...]:
     )
 
 
-def same_answer(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two answers are the same up to rounding: kind, shape, dtype and numbers."""
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return False
-        if not one.is_floating_point():
-            return torch.equal(one.cpu(), other.cpu())
-        a, b = _float64(one), _float64(other)
-        both = a.isfinite() & b.isfinite()
-        if a.numel() and not bool(both.any()):
-            return False  # any two answers without a number are alike: that says nothing
-        if not torch.allclose(a[~both], b[~both], equal_nan=True):
-            return False
-        reach = _reach(one, a.where(both, torch.zeros(())))
-        gap = (a - b)[both].abs()
-        near = max(tolerance, _agreement_ulps(one.dtype) * reach)
-        return gap.numel() == 0 or bool(gap.max() <= near)
-    if isinstance(one, Raised) and isinstance(other, Raised):
-        theirs = bool(one.frames or other.frames)  # raised by a line of the learner's own
-        (kind_, text), (other_kind, other_text) = _first_raised(one), _first_raised(other)
-        return kind_ == other_kind and (theirs or text == other_text)
-    if isinstance(one, float) and isinstance(other, float):
-        if not (math.isfinite(one) and math.isfinite(other)):
-            return False
-        reach = torch.finfo(torch.float32).eps * abs(one)
-        return one == other or abs(one - other) <= max(tolerance, AGREEMENT_ULPS * reach)
-    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(
-            same_answer(a, b, tolerance) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            same_answer(one[key], other[key], tolerance) for key in one
-        )
-    return _same_plain(one, other)
-
-
-def _first_raised(raised: Raised) -> tuple[str, str]:
-    """Type and text; what a lent object raised over there is told as it was raised here."""
-    if raised.type_name == "RemoteError":
-        kind_, _, text = raised.text.partition(": ")
-        return kind_, text
-    return raised.type_name, raised.text
-
-
-def _same_plain(one: Any, other: Any) -> bool:
-    """Equality of plain values, in which True is not 1 and 1.0 is not 1."""
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(
-            _same_plain(a, b) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same_plain(one[k], other[k]) for k in one)
-    plain = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)
-    return type(one) is type(other) and isinstance(one, plain) and bool(one == other)
-
-
-def _float64(value: Any) -> Tensor:
-    return torch.as_tensor(value).detach().cpu().to(torch.float64)
-
-
-def _distance(one: Tensor, other: Tensor) -> float:
-    """The largest absolute difference; infinite where either is not finite or the shapes differ."""
-    if one.shape != other.shape:
-        return float("inf")
-    if one.numel() == 0:
-        return 0.0
-    return float((one - other).abs().nan_to_num(float("inf")).max())
-
-
-def _tolerance_ulps(dtype: torch.dtype) -> float:
-    half = dtype in (torch.float16, torch.bfloat16)
-    return HALF_TOLERANCE_ULPS if half else TOLERANCE_ULPS
-
-
-def _agreement_ulps(dtype: torch.dtype) -> float:
-    half = dtype in (torch.float16, torch.bfloat16)
-    return HALF_AGREEMENT_ULPS if half else AGREEMENT_ULPS
-
-
-def _dtype(value: Any) -> torch.dtype:
-    """The graded dtype: a tensor's own, float32 for Python floats."""
-    return value.dtype if isinstance(value, Tensor) else torch.float32
-
-
-def _reach(expected: Any, exact: Tensor) -> float:
-    """One ulp of the largest value in the graded dtype."""
-    dtype = _dtype(expected)
-    if not dtype.is_floating_point:
-        raise GraderFaultError("whole numbers are compared with assert_equals")
-    return torch.finfo(dtype).eps * (float(exact.abs().max()) if exact.numel() else 0.0)
-
-
 @dataclass(frozen=True)
 class _Number:
     """Where a Python float is expected, any single number is a right answer."""
@@ -445,13 +310,13 @@ def _judge(
 ) -> None:
     _expect_kind(answer, expected, what)
     number_ = _Number.of(answer) if isinstance(expected, float) else None
-    mine = _float64(number_.value if number_ else answer)
-    tolerance = TOLERANCE_FACTOR * own_error + _tolerance_ulps(_dtype(expected)) * reach
+    mine = float64(number_.value if number_ else answer)
+    tolerance = TOLERANCE_FACTOR * own_error + tolerance_ulps(graded_dtype(expected)) * reach
     if not (math.isfinite(tolerance) and bool(exact.isfinite().all())):
         raise GraderFaultError(f"the reference for {what} is not finite, or has another shape")
     scale = float(exact.abs().max()) if exact.numel() else 0.0
-    name = dtype_name(_dtype(expected))
-    margin = Margin(name, _distance(mine, exact), tolerance, scale)
+    name = dtype_name(graded_dtype(expected))
+    margin = Margin(name, distance(mine, exact), tolerance, scale)
     trial = current_trial()
     trial.margins.append(margin)
     trial.tolerances[trial.compared - 1] = tolerance
@@ -484,7 +349,7 @@ def _judge_equal(answer: Any, expected: Any, what: str) -> None:
                 yours=around(answer, index),
                 where=f"first at {list(index)}",
             )
-    elif not _same_plain(answer, expected):
+    elif not same_plain(answer, expected):
         right, mine, where = brief_pair(expected, answer)
         raise MismatchError(
             f"{what}: wrong", answer=answer, expected=right, yours=mine, where=where

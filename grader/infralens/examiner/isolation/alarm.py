@@ -13,12 +13,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
+from infralens.examiner.errors import AlarmError
+
 LEAST_SECONDS = 0.001  # zero would mean no alarm
 Result = TypeVar("Result")
-
-
-class AlarmError(BaseException):
-    """Time is up. Not an Exception, which the code that is stopped might take for its own."""
 
 
 def done_by(until: float, work: Callable[[], Result]) -> Result:

@@ -1,4 +1,4 @@
-"""Temporary folders that go with the process that made them, however it ends.
+"""Temporary folders: removed whatever was made of them, and however their maker ends.
 
 Whoever is killed cannot tidy up. So each folder holds a file that is locked as long as its maker
 lives, which the kernel sees to; what nobody holds any more is removed by the next who comes.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-
-from infralens.examiner.isolation.process import remove
 
 PREFIX = "infralens-"
 HELD = ".held"
@@ -44,6 +44,22 @@ def sweep() -> None:
         with contextlib.suppress(OSError):
             if folder.lstat().st_uid == os.geteuid() and _left(folder):
                 remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a submission wrote in, whatever it made of it.
+
+    It may be a link by now, hold folders that nobody may enter, or be deeper than Python recurses.
+    """
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink(missing_ok=True)
+    elif folder.is_dir() and sys.platform == "win32":
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.is_dir():
+        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+            if not folder.exists():
+                return
 
 
 def _left(folder: Path) -> bool:

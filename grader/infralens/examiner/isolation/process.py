@@ -8,9 +8,7 @@ import os
 import queue
 import secrets
 import select
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,6 +19,7 @@ from typing import Any, BinaryIO
 
 import psutil
 
+from infralens.examiner.isolation.folders import remove
 from infralens.examiner.isolation.launch import Launcher
 from infralens.examiner.isolation.watch import Watcher
 
@@ -225,22 +224,6 @@ class CandidateProcess:
             while True:
                 self.frames.get_nowait()
         remove(self.folder)
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder that a submission wrote in, whatever it made of it.
-
-    It may be a link by now, hold folders that nobody may enter, or be deeper than Python recurses.
-    """
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink(missing_ok=True)
-    elif folder.is_dir() and sys.platform == "win32":
-        shutil.rmtree(folder, ignore_errors=True)
-    elif folder.is_dir():
-        for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-            subprocess.run([*command, "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
-            if not folder.exists():
-                return
 
 
 class Output:

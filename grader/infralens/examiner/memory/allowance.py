@@ -24,7 +24,7 @@ SENTENCE = (
 )
 
 
-class Room:
+class Allowance:
     """What the address space of this process may grow by, from the first use in a call."""
 
     def __init__(self) -> None:

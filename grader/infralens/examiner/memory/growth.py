@@ -15,12 +15,10 @@ from pathlib import Path
 
 import psutil
 
+from infralens.examiner.errors import MeterError
+
 TOUCHED_BYTES = 16 * 2**20  # of the baseline's extent, pages that are touched only later
 SAMPLE_SECONDS = 0.005
-
-
-class MeterError(Exception):
-    """The process did something that nobody can measure; the text says what."""
 
 
 class Meter:

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from infralens.examiner.candidate.in_process import RehearsedCandidate
-from infralens.examiner.candidate.link import Candidate, Link, NoAnswerError
-from infralens.examiner.compare.asserts import LearnerError, MismatchError
+from infralens.examiner.candidate.link import Link
+from infralens.examiner.candidate.proxies import Candidate
+from infralens.examiner.errors import LearnerError, MeterError, MismatchError, NoAnswerError
 from infralens.examiner.isolation.process import START_SECONDS
 from infralens.examiner.memory.allowance import NO_MEMORY
-from infralens.examiner.memory.growth import Meter, MeterError, innermost
+from infralens.examiner.memory.growth import Meter, innermost
 from infralens.examiner.memory.tensors import Storages
 from infralens.examiner.run.trial import current_trial
 

@@ -21,15 +21,16 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.candidate.in_process import RehearsedCandidate
-from infralens.examiner.compare.asserts import (
+from infralens.examiner.compare.same import same_answer
+from infralens.examiner.errors import (
     NO_ANSWER,
     LearnerError,
     MismatchError,
     NotUnpackedError,
-    same_answer,
+    ReplayedError,
 )
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
-from infralens.examiner.run.trial import ReplayedError, Trial, running
+from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on

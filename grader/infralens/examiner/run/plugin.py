@@ -1,35 +1,37 @@
-"""The pytest plugin: runs a lab's checks against a candidate and keeps what came of each."""
+"""The pytest plugin: runs a lab's checks against a candidate."""
 
 from __future__ import annotations
 
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infralens.examiner.candidate.link import Candidate, Link, NoAnswerError
-from infralens.examiner.candidate.submission import UngradableError
-from infralens.examiner.compare.asserts import NO_ANSWER, LearnerError, MismatchError
+from infralens.examiner.candidate.link import Link
 from infralens.examiner.compare.describe import call_text
 from infralens.examiner.compare.inputs import Draw
+from infralens.examiner.errors import (
+    NO_ANSWER,
+    GraderFaultError,
+    LearnerError,
+    MismatchError,
+    NoAnswerError,
+    UngradableError,
+)
 from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run import canary
-from infralens.examiner.run.trial import GraderFaultError, Trial, running
-from infralens.labs import Lab, Todo
+from infralens.examiner.run.results import CaseOutcome, Results, frames_of, sentence_of
+from infralens.examiner.run.trial import Trial, running
+from infralens.labs import Lab
 from infralens.report import (
-    CheckResult,
     CheckStatus,
     Detail,
-    Frame,
-    Margin,
-    TodoResult,
-    TodoStatus,
 )
 from infralens.wrong import BadWrongAnswerError, wrong_answers
 
@@ -79,22 +81,8 @@ def todo(todo_id: str, *, guards: str = "", again: bool = True) -> pytest.MarkDe
     return pytest.mark.todo(todo_id, guards=guards, again=again)
 
 
-@dataclass(frozen=True)
-class CaseOutcome:
-    """One case (one set of parameters) of one check."""
-
-    case: str
-    status: CheckStatus
-    message: str
-    not_started: bool = False
-    misconception: str | None = None
-    margins: tuple[Margin, ...] = ()
-    references: frozenset[str] = frozenset()
-    detail: Detail | None = None
-
-
 class ExaminerPlugin:
-    """State of one run: what is to be checked, and the outcome of every case so far."""
+    """The hooks and fixtures of one run."""
 
     def __init__(
         self,
@@ -112,14 +100,13 @@ class ExaminerPlugin:
     ) -> None:
         self.lab, self.link, self._candidate = lab, link, candidate
         self.seed, self._device, self.todos, self.emit = seed, device, todos, emit
-        self.checks: dict[str, dict[str, str]] = {todo_id: {} for todo_id in sorted(todos)}
-        self.guards: dict[str, str] = {}
-        self.outcomes: dict[str, list[CaseOutcome]] = {}
-        self.planned: dict[str, int] = {}
         self.canary_failed = False
         self.fault: str | None = None
         self.given_up: set[str] = set()
         self.names = Names(lab, naming)
+        self.results = Results(
+            lab, link.submission, self.names, {todo_id: {} for todo_id in sorted(todos)}
+        )
         self.stop, self.first = stop, first
         self.stopped: set[str] = set()
 
@@ -154,17 +141,19 @@ class ExaminerPlugin:
             if todo_id not in {known.id for known in self.lab.todos}:
                 self._note_fault(f"the check {item.name} of {self.lab.id} names no todo of the lab")
             elif todo_id in self.todos:
-                name = _check_name(item)
-                self.checks[todo_id][name] = _title(item)
-                self.guards[name] = _guards(item)
-                self.planned[name] = self.planned.get(name, 0) + 1
+                self.results.plan(todo_id, _check_name(item), _title(item), _guards(item))
                 kept.append(item)
         kept.sort(key=lambda item: (not _is_canary(item), item.name != self.first))
         items[:] = kept
-        for todo_id, checks in self.checks.items():
+        for todo_id, checks in self.results.checks.items():
             if not checks:
                 self._note_fault(f"todo {todo_id} of {self.lab.id} has no check")
-        self.emit({"event": "planned", "checks": sum(len(names) for names in self.checks.values())})
+        self.emit(
+            {
+                "event": "planned",
+                "checks": sum(len(names) for names in self.results.checks.values()),
+            }
+        )
         _freeze_what_was_imported()
 
     def _note_fault(self, sentence: str) -> None:
@@ -194,12 +183,12 @@ class ExaminerPlugin:
             outcome = CaseOutcome(case_id(pyfuncitem), "not_run", STOPPED)
         else:
             outcome = self._examine(pyfuncitem, arguments)
-        last = len(self.outcomes.get(name, ())) + 1 == self.planned[name]
+        last = self.results.is_next_the_last(name)
         if last and outcome.status == "passed" and "draw" in arguments and _again(pyfuncitem):
             outcome = self._examined_again(pyfuncitem, arguments, outcome)
         if outcome.status != "passed" and self.stop == "first failure":
             self.stopped.add(todo_id)
-        self.outcomes.setdefault(name, []).append(outcome)
+        self.results.add(name, outcome)
         if last:
             self.emit({"event": "check", "name": name, "todo": todo_id, "status": outcome.status})
         return True
@@ -257,7 +246,7 @@ class ExaminerPlugin:
         named = None
         # One name for a check is enough, and looking for it may take long.
         check_name = _check_name(item)
-        unnamed = all(seen.misconception is None for seen in self.outcomes.get(check_name, ()))
+        unnamed = all(seen.misconception is None for seen in self.results.of(check_name))
         if isinstance(failure, MismatchError | LearnerError) and not not_started:
             look = self.names.find if unnamed else self.names.note
             named = look(
@@ -286,13 +275,13 @@ class ExaminerPlugin:
             where=mismatch.where if mismatch else None,
             explanation=named.explanation if named else None,
             reads=named.reads if named else likely_reading(self.lab, todo_id),
-            frames=_frames(failure),
+            frames=frames_of(failure),
             output=self.link.output() or None,
         )
         return CaseOutcome(
             case_id(item),
             status,
-            _sentence(failure)[:MAX_MESSAGE],
+            sentence_of(failure)[:MAX_MESSAGE],
             not_started=not_started,
             misconception=named.name if named else None,
             margins=tuple(trial.margins),
@@ -308,99 +297,6 @@ class ExaminerPlugin:
         if "draw" in arguments:
             again["draw"] = Draw(self.seed, case_id(item), self._device, round_)
         return again
-
-    def results(self) -> Iterator[TodoResult]:
-        """One result a todo. What did not report is not passed."""
-        for todo_id, names in self.checks.items():
-            declared = self.lab.todo(todo_id)
-            for name in names:
-                self._settle(todo_id, name)
-            checks = tuple(self._check(name, title) for name, title in names.items())
-            passed = bool(checks) and all(check.status == "passed" for check in checks)
-            yield TodoResult(
-                id=todo_id,
-                title=declared.title,
-                points=declared.points,
-                score=declared.points if passed else 0,
-                status="passed" if passed else self._status(checks),
-                checks=checks,
-                uses=self._uses(declared),
-            )
-
-    def _settle(self, todo_id: str, name: str) -> None:
-        """Keep the name of a check's mistake where it fits all that was seen in the todo."""
-        for place, outcome in enumerate(self.outcomes.get(name, ())):
-            if outcome.misconception is None or outcome.detail is None:
-                continue
-            found = self.names.settled(todo_id, name, outcome.misconception)
-            self.outcomes[name][place] = replace(
-                outcome,
-                misconception=found.name if found else None,
-                detail=replace(
-                    outcome.detail,
-                    explanation=found.explanation if found else None,
-                    reads=found.reads if found else likely_reading(self.lab, todo_id),
-                ),
-            )
-
-    def _uses(self, todo: Todo) -> tuple[tuple[str, str], ...]:
-        """The functions of other todos that the learner's code for this one mentions."""
-        mentioned = set().union(*(self.link.submission.uses(name) for name in todo.names))
-        others = ((name, of.id) for name, of in self.lab.todo_of_name.items() if of is not todo)
-        return tuple(pair for pair in others if pair[0] in mentioned)
-
-    def _status(self, checks: tuple[CheckResult, ...]) -> TodoStatus:
-        outcomes = [outcome for check in checks for outcome in self.outcomes.get(check.name, ())]
-        if outcomes and all(outcome.not_started for outcome in outcomes):
-            return "not_started"
-        return "failed" if any(check.status == "failed" for check in checks) else "error"
-
-    def _check(self, name: str, title: str) -> CheckResult:
-        outcomes = self.outcomes.get(name, [])
-        if len(outcomes) != self.planned[name]:
-            return CheckResult(name, title, "not_run", "this check did not report")
-        bad = next((outcome for outcome in outcomes if outcome.status != "passed"), None)
-        margins = _worst_of_each_dtype(m for outcome in outcomes for m in outcome.margins)
-        worst = max(margins, key=lambda margin: margin.ratio, default=None)
-        references = sorted({r for outcome in outcomes for r in outcome.references})
-        return CheckResult(
-            name=name,
-            title=title,
-            status=bad.status if bad else "passed",
-            message=bad.message if bad else "",
-            misconception=next((o.misconception for o in outcomes if o.misconception), None),
-            max_abs_error=worst.max_abs_error if worst else None,
-            tolerance=worst.tolerance if worst else None,
-            margins=margins,
-            reference=tuple(references),
-            guards=self.guards[name],
-            detail=bad.detail if bad else None,
-        )
-
-
-def _worst_of_each_dtype(margins: Iterable[Margin]) -> tuple[Margin, ...]:
-    worst: dict[str, Margin] = {}
-    for margin in margins:
-        known = worst.get(margin.dtype)
-        if known is None or margin.ratio > known.ratio:
-            worst[margin.dtype] = margin
-    return tuple(worst.values())
-
-
-def _sentence(failure: Exception) -> str:
-    if isinstance(failure, LearnerError):
-        if failure.not_started:
-            return f"not written yet ({failure.raised.text})"
-        return failure.sentence
-    return str(failure)
-
-
-def _frames(failure: Exception) -> tuple[Frame, ...]:
-    if isinstance(failure, LearnerError) and not failure.not_started:
-        return tuple(Frame(*frame) for frame in failure.raised.frames)
-    if isinstance(failure, UngradableError) and failure.line is not None:
-        return (Frame(failure.line, "", failure.code),)
-    return ()
 
 
 def _is_canary(item: pytest.Item) -> bool:
@@ -478,11 +374,8 @@ def run_checks(plugin: ExaminerPlugin) -> None:
     code = pytest.main(arguments, plugins=[plugin])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         plugin._note_fault(f"pytest ended with {code!r}")
-    silent = [n for n, count in plugin.planned.items() if len(plugin.outcomes.get(n, ())) != count]
+    silent = plugin.results.silent()
     if plugin.fault is None and silent:
         plugin.fault = f"{silent[0]} did not report"
     if plugin.fault is None and not plugin.canary_failed:
         plugin.fault = "the check that nobody can pass was passed; the run is void"
-
-
-__all__ = ["Candidate", "ExaminerPlugin", "run_checks", "todo"]

@@ -10,20 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from infralens.examiner.errors import SubmissionError as SubmissionError
+from infralens.examiner.errors import GraderFaultError, ReplayedError
 from infralens.examiner.run.suspects import Suspects
 from infralens.report import Margin
-
-
-class GraderFaultError(Exception):
-    """Something of ours is wrong, not the submission: the run ends with a grader error."""
-
-
-class ReplayedError(Exception):
-    """A replay has reached the answer that was asked for."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,4 @@
-"""The examiner process: requests on stdin, events on stdout, each one line of JSON.
-
-Our first line is {"event": "private"}: from now on nobody can read our memory. The command's first
-is {"token": ...}; every later line, in both directions, carries that token, and an event the id of
-its request. A request: {"id": ..., "suite": ..., "place": [...], "submission": ..., "todos": [...],
-"seed": ..., "device": ..., "isolation": ..., "masked": [...], "loaded": [...],
-"wishes": {"naming": ..., "stop": ..., "first": ...}}. Events: "planned"; "check" for each check;
-"starts", the seconds that each candidate took to start; and at the end one of "result",
-"unreadable", "unavailable" and "grader_error".
-"""
+"""The examiner process: requests on stdin, events on stdout, as protocol says."""
 
 from __future__ import annotations
 
@@ -20,131 +11,23 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from infralens.examiner.candidate.submission import UnreadableError, read_submission
-from infralens.examiner.isolation.bubblewrap import unavailable
-from infralens.examiner.isolation.launch import (
-    DirectLauncher,
-    Launcher,
-    SandboxLauncher,
-    TemplateLauncher,
-    template_lacks,
-)
+from infralens.examiner.candidate.submission import read_submission
+from infralens.examiner.errors import UnavailableError, UnreadableError
+from infralens.examiner.isolation.folders import remove
 from infralens.examiner.isolation.process import (
-    CandidateProcess,
     adopt_orphans,
-    candidate_environment,
     end_with_the_parent,
     kill_descendants,
-    remove,
     stay_private,
 )
-from infralens.examiner.isolation.watch import Watcher
-from infralens.labs import Lab, Place, read_lab
+from infralens.examiner.service.protocol import lab_of
+from infralens.examiner.service.stock import Setting, Spares, setting_of
 
 SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
-
-
-class UnavailableError(Exception):
-    """The device or the isolation that was asked for is not there; the text says so."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a candidate is started with; a spare serves only grades of its own setting."""
-
-    isolation: str
-    masked: tuple[str, ...]
-    loaded: tuple[str, ...]
-    cuda: bool
-
-
-def setting_of(request: dict[str, Any]) -> Setting:
-    """The setting that a request needs. `auto` is the sandbox where there is one."""
-    wanted, reason = request["isolation"], unavailable()
-    loaded = tuple(request["loaded"])
-    if wanted == "sandbox" and reason is not None:
-        raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
-    if wanted == "process" or reason is not None:
-        return Setting("process", (), loaded, cuda=False)
-    cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()
-    return Setting("sandbox", tuple(request["masked"]), loaded, cuda)
-
-
-class Spares:
-    """Candidates started ahead of need: importing torch takes two seconds, taking one none."""
-
-    def __init__(self, *, more_will_follow: bool) -> None:
-        self.more_will_follow = more_will_follow
-        self.launchers: dict[Setting, Launcher] = {}
-        self.started: list[CandidateProcess] = []
-        self.watcher = Watcher(self.launcher_pids)
-        self.waiting: dict[Setting, CandidateProcess] = {}
-
-    def begin(self, setting: Setting) -> None:
-        """Have what takes long begin now: the caller has something to import meanwhile."""
-        if setting not in self.launchers:
-            self.launchers[setting] = self._launcher(setting)
-        if not isinstance(self.launchers[setting], TemplateLauncher):
-            self.prepare(setting)  # one from a template would be waited for
-
-    def prepare(self, setting: Setting) -> None:
-        """Start one for this setting, if none waits; those of other settings are given up."""
-        for other in [known for known in self.waiting if known != setting]:
-            self.waiting.pop(other).kill()
-        if setting not in self.waiting:
-            self.waiting[setting] = self._started(setting)
-
-    def take(self, setting: Setting) -> CandidateProcess:
-        process = self.waiting.pop(setting, None) or self._started(setting)
-        if not process.alive:
-            process.kill()
-            process = self._started(setting)
-        return process
-
-    def _started(self, setting: Setting) -> CandidateProcess:
-        with self.watcher.starting():  # a watch that looks meanwhile sees no stray
-            if setting not in self.launchers:
-                self.launchers[setting] = self._launcher(setting)
-            process = CandidateProcess(self.launchers[setting], self.watcher)
-            self.started.append(process)
-        return process
-
-    def sweep(self) -> None:
-        """Leave nothing of a submission: no process, and no folder that one made again."""
-        waiting = frozenset(process.pid for process in self.waiting.values())
-        kill_descendants(spare=waiting, alone=self.launcher_pids())
-        for process in self.started:
-            if process.ended and (process.folder.exists() or process.folder.is_symlink()):
-                remove(process.folder)
-        self.started = [process for process in self.started if not process.ended]
-
-    def _launcher(self, setting: Setting) -> Launcher:
-        if setting.isolation == "sandbox":
-            return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
-        if self.more_will_follow and template_lacks() is None:
-            environment = candidate_environment(Path(tempfile.gettempdir()))
-            return TemplateLauncher(environment, setting.loaded)
-        return DirectLauncher(setting.loaded)
-
-    def launcher_pids(self) -> frozenset[int]:
-        """Processes of the launchers themselves, which outlive a grade."""
-        return frozenset(pid for each in self.launchers.values() for pid in each.pids())
-
-    def remove_folders(self) -> None:
-        """Remove what the candidates wrote, for a signal handler: it takes no lock of theirs."""
-        for process in self.started:
-            remove(process.folder)
-
-    def close(self) -> None:
-        self.waiting.clear()
-        for process in self.started:
-            process.kill()
-        for launcher in self.launchers.values():
-            launcher.close()
 
 
 def main() -> None:
@@ -256,7 +139,7 @@ def _answer(
     emit: Callable[[dict[str, Any]], None],
 ) -> None:
     try:
-        event = _graded(request, setting, spares, emit)
+        event = _result(request, setting, spares, emit)
     except UnreadableError as error:
         event = {"event": "unreadable", "message": str(error)}
     except UnavailableError as error:
@@ -278,7 +161,7 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _graded(
+def _result(
     request: dict[str, Any],
     setting: Setting,
     spares: Spares,
@@ -291,7 +174,7 @@ def _graded(
     from infralens.examiner.candidate.notes import notes_on
     from infralens.examiner.run.plugin import ExaminerPlugin, run_checks
 
-    lab = _lab(request)
+    lab = lab_of(request)
     submission = read_submission(Path(request["submission"]))
     device = _device(request["device"])
     link = Link(
@@ -319,7 +202,7 @@ def _graded(
     return {
         "event": "result",
         "grader_error": plugin.fault,
-        "todos": [asdict(result) for result in plugin.results()],
+        "todos": [asdict(result) for result in plugin.results.of_todos()],
         "notes": [asdict(note) for note in notes_on(submission, lab.masked, lab.stub)],
         "environment": {
             "device": device,
@@ -341,14 +224,3 @@ def _device(wanted: str) -> str:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UnavailableError("There is no CUDA device here; grade with --device cpu.")
     return wanted
-
-
-def _lab(request: dict[str, Any]) -> Lab:
-    suite = Path(request["suite"])
-    solutions = request["place"][2]
-    place = Place(
-        Path(request["place"][0]),
-        Path(request["place"][1]),
-        Path(solutions) if solutions else None,
-    )
-    return read_lab(suite / "lab.yaml", place)

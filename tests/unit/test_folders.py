@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infralens.examiner.isolation import folders as leftovers
+from infralens.examiner.isolation import folders
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
 
@@ -23,7 +23,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_only_what_nobody_holds_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(folders.tempfile, "tempdir", str(tmp_path))
     killed = subprocess.run(
         [sys.executable, "-c", MAKER],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -32,14 +32,14 @@ def test_only_what_nobody_holds_goes(tmp_path: Path, monkeypatch: pytest.MonkeyP
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
-    left, alive = Path(killed.stdout.strip()), leftovers.HeldFolder()
+    left, alive = Path(killed.stdout.strip()), folders.HeldFolder()
     strange = tmp_path / "infralens-of-somebody"
     strange.mkdir()
     (tmp_path / "infralens-link").symlink_to(strange)
-    leftovers.sweep()
+    folders.sweep()
     assert left.is_dir()  # so young that it may be in the making
-    monkeypatch.setattr(leftovers, "YOUNG_SECONDS", -1.0)
-    leftovers.sweep()
+    monkeypatch.setattr(folders, "YOUNG_SECONDS", -1.0)
+    folders.sweep()
     assert not left.exists()
     assert strange.is_dir()
     assert alive.path.is_dir()

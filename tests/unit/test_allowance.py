@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from infralens.examiner.memory import allowance as room
-from infralens.examiner.memory.allowance import SENTENCE, Room
+from infralens.examiner.memory import allowance
+from infralens.examiner.memory.allowance import SENTENCE, Allowance
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps this bound")
 GIB = 2**30
@@ -17,11 +17,11 @@ GIB = 2**30
 
 def test_more_than_the_room_is_refused_in_a_sentence_and_only_inside() -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
-    with pytest.raises(MemoryError, match=SENTENCE), Room().kept():
+    with pytest.raises(MemoryError, match=SENTENCE), Allowance().kept():
         torch.empty(2 * GIB, dtype=torch.uint8)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     torch.empty(2 * GIB, dtype=torch.uint8)
-    with Room().kept():
+    with Allowance().kept():
         torch.empty(GIB // 4, dtype=torch.uint8)
 
 
@@ -29,26 +29,29 @@ def test_numpy_and_python_are_refused_in_the_same_sentence() -> None:
     import numpy as np
 
     for take in (lambda: np.empty(2 * GIB, dtype=np.uint8), lambda: bytearray(2 * GIB)):
-        with pytest.raises(MemoryError, match=SENTENCE), Room().kept():
+        with pytest.raises(MemoryError, match=SENTENCE), Allowance().kept():
             take()
 
 
 def test_other_errors_stay_as_they_are() -> None:
-    with pytest.raises(RuntimeError, match="must match the size"), Room().kept():
+    with pytest.raises(RuntimeError, match="must match the size"), Allowance().kept():
         torch.ones(2) + torch.ones(3)
 
 
 def test_no_use_is_begun_that_has_not_its_share() -> None:
-    call, held = Room(), []
+    call, held = Allowance(), []
 
     def use_often() -> None:
         for _ in range(64):
             with call.kept():
-                held.append(torch.empty(room.RESERVE_BYTES // 4, dtype=torch.uint8))
+                held.append(torch.empty(allowance.RESERVE_BYTES // 4, dtype=torch.uint8))
 
     with pytest.raises(MemoryError, match=SENTENCE):
         use_often()
-    assert len(held) <= 4 * (room.ROOM_BYTES - room.RESERVE_BYTES) // room.RESERVE_BYTES + 1
+    assert (
+        len(held)
+        <= 4 * (allowance.ROOM_BYTES - allowance.RESERVE_BYTES) // allowance.RESERVE_BYTES + 1
+    )
     held.clear()
     with call.kept():  # what was let go is room again
-        torch.empty(room.RESERVE_BYTES // 2, dtype=torch.uint8)
+        torch.empty(allowance.RESERVE_BYTES // 2, dtype=torch.uint8)

@@ -1,0 +1,120 @@
+"""Candidates in stock, and what each kind of them is started with."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infralens.examiner.errors import UnavailableError
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.examiner.isolation.folders import remove
+from infralens.examiner.isolation.launch import (
+    DirectLauncher,
+    Launcher,
+    SandboxLauncher,
+    TemplateLauncher,
+    template_lacks,
+)
+from infralens.examiner.isolation.process import (
+    CandidateProcess,
+    candidate_environment,
+    kill_descendants,
+)
+from infralens.examiner.isolation.watch import Watcher
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a candidate is started with; a spare serves only grades of its own setting."""
+
+    isolation: str
+    masked: tuple[str, ...]
+    loaded: tuple[str, ...]
+    cuda: bool
+
+
+def setting_of(request: dict[str, Any]) -> Setting:
+    """The setting that a request needs. `auto` is the sandbox where there is one."""
+    wanted, reason = request["isolation"], unavailable()
+    loaded = tuple(request["loaded"])
+    if wanted == "sandbox" and reason is not None:
+        raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
+    if wanted == "process" or reason is not None:
+        return Setting("process", (), loaded, cuda=False)
+    cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()
+    return Setting("sandbox", tuple(request["masked"]), loaded, cuda)
+
+
+class Spares:
+    """Candidates started ahead of need: importing torch takes two seconds, taking one none."""
+
+    def __init__(self, *, more_will_follow: bool) -> None:
+        self.more_will_follow = more_will_follow
+        self.launchers: dict[Setting, Launcher] = {}
+        self.started: list[CandidateProcess] = []
+        self.watcher = Watcher(self.launcher_pids)
+        self.waiting: dict[Setting, CandidateProcess] = {}
+
+    def begin(self, setting: Setting) -> None:
+        """Have what takes long begin now: the caller has something to import meanwhile."""
+        if setting not in self.launchers:
+            self.launchers[setting] = self._launcher(setting)
+        if not isinstance(self.launchers[setting], TemplateLauncher):
+            self.prepare(setting)  # one from a template would be waited for
+
+    def prepare(self, setting: Setting) -> None:
+        """Start one for this setting, if none waits; those of other settings are given up."""
+        for other in [known for known in self.waiting if known != setting]:
+            self.waiting.pop(other).kill()
+        if setting not in self.waiting:
+            self.waiting[setting] = self._started(setting)
+
+    def take(self, setting: Setting) -> CandidateProcess:
+        process = self.waiting.pop(setting, None) or self._started(setting)
+        if not process.alive:
+            process.kill()
+            process = self._started(setting)
+        return process
+
+    def _started(self, setting: Setting) -> CandidateProcess:
+        with self.watcher.starting():  # a watch that looks meanwhile sees no stray
+            if setting not in self.launchers:
+                self.launchers[setting] = self._launcher(setting)
+            process = CandidateProcess(self.launchers[setting], self.watcher)
+            self.started.append(process)
+        return process
+
+    def sweep(self) -> None:
+        """Leave nothing of a submission: no process, and no folder that one made again."""
+        waiting = frozenset(process.pid for process in self.waiting.values())
+        kill_descendants(spare=waiting, alone=self.launcher_pids())
+        for process in self.started:
+            if process.ended and (process.folder.exists() or process.folder.is_symlink()):
+                remove(process.folder)
+        self.started = [process for process in self.started if not process.ended]
+
+    def _launcher(self, setting: Setting) -> Launcher:
+        if setting.isolation == "sandbox":
+            return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
+        if self.more_will_follow and template_lacks() is None:
+            environment = candidate_environment(Path(tempfile.gettempdir()))
+            return TemplateLauncher(environment, setting.loaded)
+        return DirectLauncher(setting.loaded)
+
+    def launcher_pids(self) -> frozenset[int]:
+        """Processes of the launchers themselves, which outlive a grade."""
+        return frozenset(pid for each in self.launchers.values() for pid in each.pids())
+
+    def remove_folders(self) -> None:
+        """Remove what the candidates wrote, for a signal handler: it takes no lock of theirs."""
+        for process in self.started:
+            remove(process.folder)
+
+    def close(self) -> None:
+        self.waiting.clear()
+        for process in self.started:
+            process.kill()
+        for launcher in self.launchers.values():
+            launcher.close()
