@@ -1,12 +1,14 @@
-"""check and new, as an author uses them: a lab of one's own from nothing to graded."""
+"""check, wrong and new, as an author uses them: a lab of one's own from nothing to graded."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from infralens import grading
 from infralens.authoring import Proof, current_stub, prove
 from infralens.authoring.texts import prove_texts
 from infralens.cli import main
@@ -246,6 +248,43 @@ def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
     found = [fault.sentence for fault in prove(lab, seeds=20).faults]
     assert found
     assert all("doubled passes todo 7.1 with seed " in sentence for sentence in found)
+
+
+def test_an_edited_copy_of_the_solution_becomes_an_entry(
+    begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = finished(begun)
+    with examiner(serve=True) as warm:
+        monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext(warm))
+        make_entries(lab, begun)
+
+
+def make_entries(lab: Lab, begun: Path) -> None:
+    copy = begun / "copy.py"
+    copy.write_text(SOLUTION.replace("sample * 0.5", "sample / 2 + 1"), encoding="utf-8")
+    command = ("--labs", str(begun), "wrong", "mine/lab-07", "7.1", "one-more", "--file", str(copy))
+    result = run(*command, "--write")
+    assert result.exit_code == 0, result.output
+    said = """- todo: "7.1"
+  name: one-more
+  replace: return sample * 0.5
+  by: return sample / 2 + 1
+"""
+    assert result.output.startswith(said)
+    assert "caught by test_every_number_is_halved" in result.output
+    assert (lab.suite / "wrong.yaml").read_text(encoding="utf-8") == f"{WRONG}\n{said}"
+    assert "7.1 has a one-more already" in run(*command).output
+
+    copy.write_text(SOLUTION.replace("0.5", "2"), encoding="utf-8")
+    result = run(*command[:5], "rival", *command[6:])
+    assert "caught by test_every_number_is_halved (named doubled)" in result.output
+
+    copy.write_text(SOLUTION.replace("0.5", "0.50"), encoding="utf-8")
+    result = run(*command[:5], "paid", *command[6:])
+    assert result.exit_code == 1
+    assert "7.1 has full marks" in result.output
+    copy.write_text(SOLUTION, encoding="utf-8")
+    assert "nothing was changed" in run(*command[:5], "same", *command[6:]).output
 
 
 def test_new_touches_no_lab_that_is_there(begun: Path) -> None:

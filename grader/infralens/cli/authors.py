@@ -1,4 +1,4 @@
-"""For authors: check, new."""
+"""For authors: check, wrong, new."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import click
 if TYPE_CHECKING:
     pass
 
-from infralens.cli.choosing import all_labs, complete_labs, lab_named, terminal
+from infralens.cli.choosing import (
+    all_labs,
+    complete_labs,
+    file_option,
+    lab_argument,
+    lab_named,
+    require_readable,
+    terminal,
+    todo_ids,
+)
 from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 
 
@@ -73,6 +82,46 @@ def check(
         raise UsageError(str(error)) from None
     show_proofs(proofs, terminal(), margins=margins)
     ctx.exit(PASSED if not any(proof.faults for proof in proofs) else POINTS_MISSING)
+
+
+@main.command()
+@lab_argument
+@click.argument("todo")
+@click.argument("name")
+@file_option("The edited copy of the solution; by default the lab's file in this folder.")
+@click.option("--write", is_flag=True, help="Write the entry at the end of the lab's wrong.yaml.")
+@click.pass_context
+def wrong(
+    ctx: click.Context, lab: str, todo: str, name: str, file: Path | None, write: bool
+) -> None:
+    """For authors: make an edited solution an entry of wrong.yaml.
+
+    Prints the entry, what catches it, and under which names it goes. Exit code 1 when it is paid.
+    """
+    from infralens.authoring.entries import NoEntryError, append, entry_text, new_entry
+    from infralens.grading import grade
+
+    chosen = lab_named(lab)
+    (todo_id,) = todo_ids(chosen, (todo,))
+    path = file or Path(chosen.file)
+    require_readable(path)
+    try:
+        entry = new_entry(chosen, todo_id, name, path.read_text(encoding="utf-8"))
+    except NoEntryError as error:
+        raise UsageError(str(error)) from None
+    click.echo(entry_text(entry))
+    report = grade(chosen, path, todos=[todo_id], isolation="process")
+    if report.grader_error:
+        raise UsageError(f"It cannot be graded: {report.grader_error}")
+    failed = [check for check in report.todos[0].checks if check.status in ("failed", "error")]
+    for check in failed:
+        also = f" (named {check.misconception})" if check.misconception else ""
+        click.echo(f"caught by {check.name}{also}: {check.message}")
+    if not failed:
+        click.echo(f"paid: {todo_id} has full marks with seed {report.seed}. Mend the suite first.")
+    if write:
+        click.echo(f"written: {append(chosen, entry)}")
+    ctx.exit(PASSED if failed else POINTS_MISSING)
 
 
 @main.command()

@@ -49,7 +49,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
-    *("reset", "solution", "doctor", "check", "new", "completion"),
+    *("reset", "solution", "doctor", "check", "wrong", "new", "completion"),
 )
 
 
