@@ -180,9 +180,9 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
             'todo: "7.1"',
             'todo: "7.2"',
         ),
-        "7.1 doubled: 'sample * 0.6' stands nowhere in the solution; line 10 is nearest: quote "
+        "7.1 doubled: 'sample * 0.6' stands nowhere in the solution; line 11 is nearest: quote "
         "'return sample * 0.5'": (lab.suite / "wrong.yaml", "sample * 0.5", "sample * 0.6"),
-        "7.1 doubled: line 10 is no Python then": (lab.suite / "wrong.yaml", "sample * 2", "(2"),
+        "7.1 doubled: line 11 is no Python then": (lab.suite / "wrong.yaml", "sample * 2", "(2"),
         "doubled: by must be string, not True": (lab.suite / "wrong.yaml", "sample * 2", "yes"),
     }
     for sentence, (path, old, new) in faults.items():
