@@ -5,6 +5,7 @@ from __future__ import annotations
 import pdb
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,8 +34,9 @@ def debug_call(
     logging.set_verbosity_error()
     text = read_submission(submission)
     module = load(text.text, text.filename)
-    plain = RehearsedCandidate(vars(module))
-    stopping = RehearsedCandidate(vars(module), _stopping_at(call_index))
+    given: dict[str, ModuleType] = {}
+    plain = RehearsedCandidate(vars(module), given=given)
+    stopping = RehearsedCandidate(vars(module), _stopping_at(call_index), given)
     plugin = _OneCase(case, [plain] * round_ + [stopping], seed)
     suite = map(str, sorted(lab.suite.glob("test_*.py")))
     pytest.main([*PLAIN_PYTEST, f"--rootdir={lab.suite}", *suite], plugins=[plugin])

@@ -1,4 +1,4 @@
-"""Lab, Todo, Track: what exists, read from the suites' `lab.yaml`."""
+"""Lab and Todo: what exists, read from the suites' `lab.yaml`."""
 
 from __future__ import annotations
 
@@ -125,14 +125,6 @@ class Lab:
         raise UnknownLabError(f"{self.short} has no todo {_cut(todo_id)}; it has {has}.")
 
 
-@dataclass(frozen=True)
-class Track:
-    """A row of labs."""
-
-    name: str
-    labs: tuple[Lab, ...]
-
-
 def own_place() -> Place:
     """Where this installation's labs lie: in the package (wheel) or in the checkout (editable)."""
     home = PACKAGE if is_installed() else PACKAGE.parents[1]
@@ -165,11 +157,6 @@ def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
                 raise BadLabError(f"Two labs are called {lab.id}: {both}. Rename one folder.")
             labs[lab.id] = lab
     return tuple(sorted(labs.values(), key=lambda lab: (lab.track != DEFAULT_TRACK, lab.id)))
-
-
-def tracks(labs: Sequence[Lab]) -> tuple[Track, ...]:
-    names = dict.fromkeys(lab.track for lab in labs)
-    return tuple(Track(name, tuple(lab for lab in labs if lab.track == name)) for name in names)
 
 
 def read_lab(path: Path, place: Place) -> Lab:

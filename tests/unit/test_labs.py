@@ -23,7 +23,6 @@ from infralens.labs import (
     missing_module,
     place_at,
     read_lab,
-    tracks,
 )
 
 GOOD: dict[str, Any] = {
@@ -146,11 +145,6 @@ def test_a_lab_where_a_todo_belongs_is_told_its_todos(
 ) -> None:
     with pytest.raises(UnknownLabError, match=f"{name} is a lab; name one of its todos: {todos}"):
         find_todo(name, labs)
-
-
-def test_tracks_hold_their_labs_in_order(labs: list[Lab]) -> None:
-    found = {track.name: [lab.name for lab in track.labs] for track in tracks(labs)}
-    assert found == {"diffsynth": ["lab-04"], "diffusers": ["lab-02", "lab-03"]}
 
 
 def test_labs_of_another_folder_stand_beside_our_own(tmp_path: Path) -> None:

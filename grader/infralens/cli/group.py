@@ -6,15 +6,11 @@ import errno
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from infralens import __version__
-
-if TYPE_CHECKING:
-    pass
-
 
 PASSED, POINTS_MISSING, WRONG_USAGE, GRADER_FAILED = 0, 1, 2, 3
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from infralens.cli.choosing import program, terminal
+from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 from infralens.labs import (
     place_at,
 )
-
-if TYPE_CHECKING:
-    pass
-
-from infralens.cli.choosing import program, terminal
-from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 
 
 @main.command()

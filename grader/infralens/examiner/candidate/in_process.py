@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -40,8 +39,14 @@ def run_plainly(
 class RehearsedCandidate:
     """Names and what stands under them here. `run` makes the calls: a debugger steps in there."""
 
-    def __init__(self, names: Mapping[str, Any], run: Runner = run_plainly) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, Any],
+        run: Runner = run_plainly,
+        given: dict[str, ModuleType] | None = None,
+    ) -> None:
         self._names, self._runner = names, run
+        self._given = {} if given is None else given
         self._link = self
         self.no_grad = True
 
@@ -65,7 +70,7 @@ class RehearsedCandidate:
     def request(self, message: dict[str, Any]) -> Any:
         """`keep` and `give`, and the calls of what was given: requests made on a candidate."""
         if message["kind"] == "give":
-            return _RehearsedHandle(_given(message["value"]), self._run)
+            return _RehearsedHandle(self._module(message["value"]), self._run)
         if message["kind"] == "call":
             function = getattr(message["on"]._target, message["name"])
             args, kwargs = _sent(message["args"]), _sent(message["kwargs"])
@@ -73,13 +78,13 @@ class RehearsedCandidate:
                 return _wrapped(run_plainly(0, function, args, kwargs), self._run)
         return _RehearsedHandle(_sent(message["value"]), self._run)
 
-
-@functools.lru_cache
-def _given(source: str) -> ModuleType:
-    """The module of a lab's own code: run once in a process, as a candidate does."""
-    module = ModuleType("given")
-    exec(compile(source, "given", "exec", dont_inherit=True), module.__dict__)
-    return module
+    def _module(self, source: str) -> ModuleType:
+        """The module of a lab's own code: run once for all that share `given`."""
+        if source not in self._given:
+            module = ModuleType("given")
+            exec(compile(source, "given", "exec", dont_inherit=True), module.__dict__)
+            self._given[source] = module
+        return self._given[source]
 
 
 class _RehearsedMember:

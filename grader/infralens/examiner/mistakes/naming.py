@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from infralens.labs import Lab
 # the wall a busy machine would find fewer names.
 # For one todo, and for all todos of a run.
 NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.0)}
+Given = dict[str, ModuleType]  # what a lab gives beside a submission, run once in a run of it
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
 MOST_EVIDENCE = 6  # the same of one todo, unless a check has none yet
@@ -67,9 +69,9 @@ class Evidence:
     judge: Callable[[Any], None] | None
     check: Callable[[RehearsedCandidate], object]
 
-    def fit(self, misconception: Misconception) -> Fit:
+    def fit(self, misconception: Misconception, given: Given) -> Fit:
         """Run the case again with this misconception."""
-        answer, trial = self._answered(misconception)
+        answer, trial = self._answered(misconception, given)
         if answer is _NOTHING:
             return Fit.SILENT
         alike = self._came_alike(trial)
@@ -77,15 +79,15 @@ class Evidence:
             return Fit.FITS
         return Fit.CONTRADICTS if not alike or self._is_wrong(answer) else Fit.UNAFFECTED
 
-    def is_random(self, misconception: Misconception) -> bool:
+    def is_random(self, misconception: Misconception, given: Given) -> bool:
         """Whether it answers otherwise each time: such an answer speaks neither for nor against."""
-        first, again = (self._answered(misconception)[0] for _ in range(2))
+        first, again = (self._answered(misconception, given)[0] for _ in range(2))
         return not same_answer(first, again, self.tolerance)
 
-    def _answered(self, misconception: Misconception) -> tuple[Any, Trial]:
+    def _answered(self, misconception: Misconception, given: Given) -> tuple[Any, Trial]:
         trial = Trial(stop_at=self.stop_at)
         try:
-            stand_in = RehearsedCandidate(misconception.names())
+            stand_in = RehearsedCandidate(misconception.names(), given=given)
         except Exception:  # an edit that does not fit the solution: `check` tells, no grade does
             return _NOTHING, trial
         return _replay(functools.partial(self.check, stand_in), trial), trial
@@ -120,6 +122,7 @@ class Names:
     found: set[str] = field(default_factory=set)
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
+    given: Given = field(default_factory=dict)
     fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
 
     def find(
@@ -183,7 +186,7 @@ class Names:
                 if self._late(todo_id):
                     break
                 fit = self._fit(todo_id, misconception, one)
-                if fit is Fit.CONTRADICTS and one.is_random(misconception):
+                if fit is Fit.CONTRADICTS and one.is_random(misconception, self.given):
                     fit = Fit.SILENT
                 fits.append(fit)
             if Fit.CONTRADICTS not in fits and (found := fits.count(Fit.FITS)) > most:
@@ -201,7 +204,7 @@ class Names:
         key = misconception.name, id(evidence)
         if key not in self.fits:
             began = time.thread_time()
-            self.fits[key] = evidence.fit(misconception)
+            self.fits[key] = evidence.fit(misconception, self.given)
             self.seconds[todo_id] += time.thread_time() - began
         return self.fits[key]
 

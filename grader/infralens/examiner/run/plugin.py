@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +25,8 @@ from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run import canary
 from infralens.examiner.run.results import CaseOutcome, Results, frames_of, sentence_of
-from infralens.examiner.run.trial import Trial, running
+from infralens.examiner.run.suites import ImportedSuites
+from infralens.examiner.run.trial import Hear, Trial, plainly, running
 from infralens.labs import Lab
 from infralens.report import (
     CheckStatus,
@@ -97,6 +96,7 @@ class ExaminerPlugin:
         naming: str = "full",
         stop: str = "never",
         first: str | None = None,
+        hear: Hear = plainly,
     ) -> None:
         self.lab, self.link, self._candidate = lab, link, candidate
         self.seed, self._device, self.todos, self.emit = seed, device, todos, emit
@@ -107,7 +107,7 @@ class ExaminerPlugin:
         self.results = Results(
             lab, link.submission, self.names, {todo_id: {} for todo_id in sorted(todos)}
         )
-        self.stop, self.first = stop, first
+        self.stop, self.first, self.hear = stop, first, hear
         self.stopped: set[str] = set()
 
     @pytest.fixture
@@ -154,7 +154,6 @@ class ExaminerPlugin:
                 "checks": sum(len(names) for names in self.results.checks.values()),
             }
         )
-        _freeze_what_was_imported()
 
     def _note_fault(self, sentence: str) -> None:
         """The first fault is the cause; what follows from it is not worth a word."""
@@ -206,7 +205,7 @@ class ExaminerPlugin:
     def _examine(
         self, item: pytest.Function, arguments: dict[str, Any], round_: int = 0
     ) -> CaseOutcome:
-        trial, case = Trial(), case_id(item)
+        trial, case = Trial(hear=self.hear), case_id(item)
         self.link.begin_check()
         try:
             with running(trial):
@@ -335,34 +334,7 @@ def _argument_names(item: pytest.Function) -> tuple[str, ...]:
     return tuple(item._fixtureinfo.argnames)
 
 
-def _forget_stale_suites(suite: Path) -> None:
-    """pytest knows a suite's module by its file name: another lab's, or an old one, must go."""
-    for path in suite.glob("test_*.py"):
-        state = (str(path), path.stat().st_mtime_ns)
-        if _loaded.get(path.stem) != state:
-            sys.modules.pop(path.stem, None)
-            _loaded[path.stem] = state
-
-
-_loaded: dict[str, tuple[str, int]] = {}
-
-
-def _freeze_what_was_imported() -> None:
-    """torch and diffusers are large: collecting them again and again is the cost.
-
-    Only after an import, since with it freezes the session, which then nothing can collect.
-    """
-    gc.collect()
-    imported = sys.modules.keys() - _frozen
-    if imported:
-        gc.freeze()
-        _frozen.update(imported)
-
-
-_frozen: set[str] = set()
-
-
-def run_checks(plugin: ExaminerPlugin) -> None:
+def run_checks(plugin: ExaminerPlugin, suites: ImportedSuites) -> None:
     """Run pytest over the suite and the canary. Faults of the suite end up in `plugin.fault`."""
     arguments = [
         *PLAIN_PYTEST,
@@ -370,8 +342,8 @@ def run_checks(plugin: ExaminerPlugin) -> None:
         str(canary.__file__),
         *map(str, sorted(plugin.lab.suite.glob("test_*.py"))),
     ]
-    _forget_stale_suites(plugin.lab.suite)
-    code = pytest.main(arguments, plugins=[plugin])
+    suites.refresh(plugin.lab.suite)
+    code = pytest.main(arguments, plugins=[plugin, suites])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         plugin._note_fault(f"pytest ended with {code!r}")
     silent = plugin.results.silent()

@@ -6,7 +6,6 @@ then fail, the solution included. A check that still passes does not really ask 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,17 +39,10 @@ def perturbed(value: Any) -> Any:
 
 
 def main() -> None:
-    """Serve as the examiner does, with `live` perturbed."""
-    from infralens.examiner.compare import asserts
+    """Serve as the examiner does, hearing the library slightly wrong."""
     from infralens.examiner.service import serve
 
-    honest: Callable[[Callable[[], Any]], Any] = asserts.live
-
-    def live(library: Callable[[], Any]) -> Any:
-        return perturbed(honest(library))
-
-    asserts.live = live
-    serve.main()
+    serve.main(hear=perturbed)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,20 +24,34 @@ from infralens.examiner.isolation.process import (
     kill_descendants,
     stay_private,
 )
+from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.service.protocol import lab_of
 from infralens.examiner.service.stock import Setting, Spares, setting_of
 
 SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
 
 
-def main() -> None:
-    """Serve until stdin ends. Whatever happens, no process of a candidate is left."""
+@dataclass(frozen=True)
+class Service:
+    """What outlives a request, and how this examiner hears the library."""
+
+    spares: Spares
+    suites: ImportedSuites
+    hear: Callable[[Any], Any]
+
+
+def main(hear: Callable[[Any], Any] = lambda answer: answer) -> None:
+    """Serve until stdin ends. Whatever happens, no process of a candidate is left.
+
+    `hear` is what a check makes of the library's answers: a proof of the suites has them wrong.
+    """
     requests, events = sys.stdin, _private_stdout()
     stay_private()  # before there is a token to be read
     events.write('\n{"event": "private"}\n')
     events.flush()
     token = _token(requests)
-    spares = Spares(more_will_follow="--serve" in sys.argv)
+    service = Service(Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), hear)
+    spares = service.spares
 
     def end(*_: object) -> None:
         # Not an exception: pytest and the libraries under it would take it for their own. Nor
@@ -68,7 +82,7 @@ def main() -> None:
             except OSError as error:
                 emit({"event": "grader_error", "message": f"no candidate starts: {error}"})
                 continue
-            _answer(request, setting, spares, emit)
+            _answer(request, setting, service, emit)
     finally:
         spares.close()
         kill_descendants()
@@ -135,11 +149,11 @@ def _prepare() -> None:
 def _answer(
     request: dict[str, Any],
     setting: Setting,
-    spares: Spares,
+    service: Service,
     emit: Callable[[dict[str, Any]], None],
 ) -> None:
     try:
-        event = _result(request, setting, spares, emit)
+        event = _result(request, setting, service, emit)
     except UnreadableError as error:
         event = {"event": "unreadable", "message": str(error)}
     except UnavailableError as error:
@@ -147,12 +161,12 @@ def _answer(
     except Exception as error:
         event = {"event": "grader_error", "message": f"{type(error).__name__}: {error}"}
     finally:
-        spares.sweep()
+        service.spares.sweep()
     emit(event)  # only now: nothing of the submission is left that could write beside it
     _give_memory_back()
-    if spares.more_will_follow:
+    if service.spares.more_will_follow:
         with contextlib.suppress(OSError):  # the next request says so, if it is still so
-            spares.prepare(setting)
+            service.spares.prepare(setting)
 
 
 def _give_memory_back() -> None:
@@ -164,7 +178,7 @@ def _give_memory_back() -> None:
 def _result(
     request: dict[str, Any],
     setting: Setting,
-    spares: Spares,
+    service: Service,
     emit: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     import diffusers
@@ -180,7 +194,7 @@ def _result(
     link = Link(
         lab,
         submission,
-        lambda: spares.take(setting),
+        lambda: service.spares.take(setting),
         limit_address_space=device == "cpu",
         max_processes=SANDBOX_PROCESSES if setting.isolation == "sandbox" else None,
     )
@@ -194,9 +208,10 @@ def _result(
                 device=device,
                 todos=frozenset(request["todos"]),
                 emit=emit,
+                hear=service.hear,
                 **request["wishes"],
             )
-            run_checks(plugin)
+            run_checks(plugin, service.suites)
     finally:
         emit({"event": "starts", "seconds": link.starts})
     return {

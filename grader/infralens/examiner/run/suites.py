@@ -1,0 +1,66 @@
+"""The suites that this process has imported: kept from one run to the next, until one is edited."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+State = dict[str, tuple[int, int]]  # of each file: when it was changed, and its size
+
+
+class ImportedSuites:
+    """Owned by the service. A pytest plugin too: what a collection imported is frozen after it."""
+
+    def __init__(self) -> None:
+        self._states: dict[Path, State] = {}
+        self._frozen: set[str] = set()
+
+    def refresh(self, suite: Path) -> None:
+        """Before a run: forget what stands in the way of importing this suite as it is now.
+
+        A helper beside the checks counts as the checks do.
+        """
+        state = {str(path): _state(path) for path in sorted(suite.rglob("*.py"))}
+        known = self._states.get(suite)
+        if known is not None and known != state:
+            _forget(known | state)
+        self._states[suite] = state
+        _forget_namesakes(suite, state)
+
+    def pytest_collection_finish(self) -> None:
+        """torch and diffusers are large: collecting them again and again is the cost.
+
+        Only after an import, since with it freezes the session, which then nothing can collect.
+        """
+        gc.collect()
+        imported = sys.modules.keys() - self._frozen
+        if imported:
+            gc.freeze()
+            self._frozen.update(imported)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def _forget(files: State) -> None:
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) in files:
+            del sys.modules[name]
+    for file in files:  # Python tells an edit within a second from none by the size alone
+        with contextlib.suppress(OSError, NotImplementedError):
+            Path(importlib.util.cache_from_source(file)).unlink()
+    importlib.invalidate_caches()
+
+
+def _forget_namesakes(suite: Path, files: State) -> None:
+    """pytest knows a module by the name of its file or folder: another lab's of that name goes."""
+    ours = {suite.name, *(path.stem for path in suite.glob("test_*.py"))}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ours and getattr(module, "__file__", None) not in files:
+            del sys.modules[name]
