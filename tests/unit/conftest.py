@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,17 +14,22 @@ from typing import Any
 import pytest
 import yaml
 
+from infralens.documents import judge_of
 from infralens.grading import Examiner, examiner, grade
-from infralens.labs import Lab, place_at, read_lab
+from infralens.labs import PACKAGE, Lab, place_at, read_lab
 from infralens.report import CheckResult, Environment, Report, TodoResult
 
+REPORT_SCHEMA = PACKAGE / "report.schema.json"
 FOLDER = "lab_90_probe"
 HEADER = "from typing import Any\nimport pytest\nimport torch\nfrom infralens.examiner import *\n"
 
 
 @dataclass(frozen=True)
 class Workshop:
-    """Makes labs in a folder, each with a suite of its own, and grades submissions to them."""
+    """Makes labs in a folder, each with a suite of its own, and grades submissions to them.
+
+    Every report must be what its schema says.
+    """
 
     folder: Path
     warm: Examiner
@@ -66,7 +72,9 @@ class Workshop:
 
     def grade(self, lab: Lab, submission: str | Path, **options: Any) -> Report:
         path = submission if isinstance(submission, Path) else self.submission(submission)
-        return grade(lab, path, using=self.warm, **options)
+        report = grade(lab, path, using=self.warm, **options)
+        judge_of(REPORT_SCHEMA)(json.loads(report.to_json()))
+        return report
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from infralens.report import CheckResult, Detail, Frame, Margin, Note, Report
+from infralens.documents import judge_of
+from infralens.labs import PACKAGE
+from infralens.report import (
+    CheckResult,
+    Detail,
+    Environment,
+    Frame,
+    Margin,
+    Note,
+    Report,
+    TodoResult,
+)
 
 FULL = CheckResult(
     name="test_step",
@@ -120,3 +132,46 @@ def test_a_check_is_not_run_until_somebody_says_otherwise() -> None:
 )
 def test_the_ratio_is_the_error_in_tolerances(error: float, tolerance: float, ratio: float) -> None:
     assert Margin("float32", error, tolerance, 1.0).ratio == ratio
+
+
+def test_the_schema_fits_every_report_and_nothing_else(report_of: Any, hostile_text: str) -> None:
+    judge = judge_of(PACKAGE / "report.schema.json")
+    endless = replace(
+        FULL, max_abs_error=math.inf, margins=(Margin("float32", math.inf, 1.0, 2.0),)
+    )
+    unknown = CheckResult("a", hostile_text, "timeout", hostile_text)
+    for report in (
+        report_of(("3.1", 2, "failed", [FULL]), ("3.2", 1, "error", [endless, unknown])),
+        report_of(fault=hostile_text, notes=(Note(3, "imports ctypes"),)),
+    ):
+        judge(json.loads(report.to_json()))
+    data = json.loads(report_of(("3.1", 2, "failed", [FULL])).to_json())
+    for place, name, value in (
+        (data, "grade", 1),
+        (data["todos"][0], "status", "paid"),
+        (data["todos"][0]["checks"][0], "tolerance", "1e-6"),
+    ):
+        before = dict(place)
+        place[name] = value
+        with pytest.raises(ValueError, match=name):
+            judge(data)
+        place.clear()
+        place.update(before)
+    judge(data)
+
+
+def test_the_schema_names_every_field_of_a_report() -> None:
+    schema = json.loads((PACKAGE / "report.schema.json").read_text(encoding="utf-8"))
+    parts = schema["definitions"]
+    for kind, described in (
+        (Report, schema),
+        (Environment, schema["properties"]["environment"]),
+        (Note, schema["properties"]["notes"]["items"]),
+        (TodoResult, parts["todo"]),
+        (CheckResult, parts["check"]),
+        (Margin, parts["check"]["properties"]["margins"]["items"]),
+        (Detail, parts["detail"]),
+        (Frame, parts["detail"]["properties"]["frames"]["items"]),
+    ):
+        names = {field.name for field in fields(kind)}
+        assert names == set(described["required"]) == set(described["properties"]), kind
