@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infralens.examiner.service.client import EXAMINER, OnEvent
 from infralens.examiner.service.client import Examiner as Examiner
+from infralens.examiner.service.log import OnPrint, as_wished
 from infralens.examiner.service.protocol import Request
 from infralens.examiner.service.protocol import Wishes as Wishes
 from infralens.labs import Lab
@@ -16,9 +17,17 @@ from infralens.report import Report
 
 
 @contextmanager
-def examiner(*, serve: bool = False, program: Sequence[str] = EXAMINER) -> Iterator[Examiner]:
-    """An examiner process for the block. `serve`: keep a candidate warm for the next grade."""
-    running = Examiner(serve=serve, program=program)
+def examiner(
+    *,
+    serve: bool = False,
+    program: Sequence[str] = EXAMINER,
+    on_print: OnPrint = as_wished,
+) -> Iterator[Examiner]:
+    """An examiner process for the block. `serve`: keep a candidate warm for the next grade.
+
+    `on_print` is handed what the examiner prints.
+    """
+    running = Examiner(serve=serve, program=program, on_print=on_print)
     try:
         yield running
     finally:

@@ -18,6 +18,7 @@ from watchfiles import watch
 from infralens import workspace
 from infralens.examiner.candidate.submission import Submission
 from infralens.examiner.errors import UnreadableError
+from infralens.examiner.service.log import HERE, VARIABLE, as_wished
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_todo
 from infralens.report import Report
@@ -61,6 +62,7 @@ class Watch:
     report: Report | None = None
     news: str = ""
     said: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)  # by the examiner, where that is to be seen
 
     def grade(self) -> None:
         """Grade the todos whose functions changed, show them, then the rest."""
@@ -70,6 +72,7 @@ class Watch:
         first = tuple(id_ for id_ in asked if id_ in changed_todos(lab, before, self.text))
         parts = [part for part in (first, tuple(id_ for id_ in asked if id_ not in first)) if part]
         self.said = []
+        self.printed.clear()
         reports: list[Report] = []
         try:
             for todos in parts:
@@ -125,6 +128,8 @@ class Watch:
             console.print(self.news, style="bold green")
         if self.report is not None:
             show_report(self.report, console, self.wanted.lab.short, self.program)
+        for text in self.printed:
+            console.print(text, end="", style="dim")
         for line in self.said:
             console.print(line)
         if console.is_terminal:
@@ -223,8 +228,16 @@ def watch_lab(
 
     `following` gives the lab to go on with, `read` shows a page.
     """
-    with examiner(serve=True) as warm, contextlib.suppress(KeyboardInterrupt):
-        watching = Watch(wanted, here, console, warm, program, following, read)
+    printed: list[str] = []
+
+    def on_print(text: str) -> None:
+        if os.environ.get(VARIABLE) == HERE:
+            printed.append(text)  # drawn with the picture, which would hide it
+        else:
+            as_wished(text)
+
+    with examiner(serve=True, on_print=on_print) as warm, contextlib.suppress(KeyboardInterrupt):
+        watching = Watch(wanted, here, console, warm, program, following, read, printed=printed)
         if console.is_terminal:
             console.clear()
         going = True

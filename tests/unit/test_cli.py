@@ -643,3 +643,40 @@ def test_python_m_infralens_is_the_command() -> None:
         [sys.executable, "-m", "infralens", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("infralens")
+
+
+# What the examiner prints
+
+PRINTING = """
+@todo("90.1")
+def test_prints(candidate):
+    print("the suite \\x1b[31mspeaks")
+    assert_equals(candidate.one(), value=1)
+"""
+
+
+def test_what_the_examiner_prints_is_seen_only_where_it_is_wished_for(
+    workshop: Any, warm_grade: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = workshop.lab(PRINTING)
+    path = workshop.submission("def one(): return 1\n")
+    log = tmp_path / "log.txt"
+    words = ["--labs", str(lab.place.suites.parent), "grade", "lab-90", "--file", str(path)]
+    words.append("--isolation=process")
+    run = CliRunner(catch_exceptions=False).invoke
+    assert "speaks" not in run(main, words).output
+    assert "the suite \\x1b[31mspeaks\n" in run(main, [*words, "-v"]).stderr
+    assert "INFRALENS_LOG" not in os.environ
+    monkeypatch.setenv("INFRALENS_LOG", str(log))
+    for _ in range(2):
+        assert "speaks" not in run(main, words).output
+    assert log.read_text(encoding="utf-8").count("speaks") == 2
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFRALENS_LOG", str(tmp_path))
+    result = CliRunner(catch_exceptions=False).invoke(main, ["list"])
+    assert result.exit_code == 2
+    assert f"INFRALENS_LOG names {tmp_path}, which cannot be written" in one_line(result)

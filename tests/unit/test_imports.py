@@ -66,6 +66,7 @@ MAY_KNOW = {
         "infralens.show",
         "infralens.examiner.candidate.submission",
         "infralens.examiner.errors",
+        "infralens.examiner.service.log",
     ),
     "infralens.show": (
         "infralens.labs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -91,6 +92,14 @@ def test_a_picture_is_drawn_over_the_last_one(report_of: Any, tmp_path: Path) ->
     assert "\x1b[2J" not in drawn
     assert all(line.endswith("\x1b[K") for line in drawn.splitlines()[:-1])
     assert "h hint" in drawn
+
+
+def test_what_the_examiner_printed_is_part_of_the_picture(report_of: Any, tmp_path: Path) -> None:
+    stream = io.StringIO()
+    watching = watch_on(stream, tmp_path, report_of(("3.3", 4, "failed", [FAILED])), terminal=True)
+    watching.printed.append("the suite speaks\n")
+    watching.show()
+    assert "the suite speaks\n" in re.sub(r"\x1b\[[0-9;]*[mK]", "", stream.getvalue())
 
 
 def test_keys_give_hints_read_go_on_and_quit(report_of: Any, tmp_path: Path) -> None:

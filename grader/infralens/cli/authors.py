@@ -15,6 +15,7 @@ from infralens.cli.choosing import (
     require_readable,
     terminal,
     todo_ids,
+    verbose_option,
 )
 from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 
@@ -39,6 +40,7 @@ from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
 @click.option("--despite-texts", is_flag=True, help="Grade also where its texts have faults.")
 @click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
+@verbose_option
 @click.pass_context
 def check(
     ctx: click.Context,

@@ -68,6 +68,35 @@ def file_option(help_: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return click.option("--file", type=kind, multiple=True, callback=_once, help=help_)
 
 
+def _verbosely(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Until the command ends, what examiners print is shown as it comes."""
+    import os
+
+    from infralens.examiner.service.log import HERE, VARIABLE
+
+    if not value:
+        return
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = HERE
+
+    @ctx.call_on_close
+    def as_it_was() -> None:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_verbosely,
+    help="Show what the examiner prints.",
+)
+
+
 lab_argument = click.argument("lab", shell_complete=complete_labs)
 
 

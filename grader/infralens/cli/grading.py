@@ -36,6 +36,7 @@ from infralens.cli.choosing import (
     terminal,
     todo_argument,
     todo_ids,
+    verbose_option,
     workspace_or_usage,
 )
 from infralens.cli.group import (
@@ -62,6 +63,7 @@ from infralens.cli.learning import read
     "--format", "form", type=click.Choice(["text", "json", "junit", "html"]), default="text"
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it here.")
+@verbose_option
 @click.pass_context
 def grade_command(
     ctx: click.Context,
@@ -306,6 +308,7 @@ def debug(ctx: click.Context, todo: str, seed: int | None, file: Path | None) ->
 @click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Grade with this seed every time.")
 @file_option("Watch this file.")
+@verbose_option
 def watch(lab: str | None, todos: tuple[str, ...], seed: int | None, file: Path | None) -> None:
     """Grade LAB (or the next one) again on every save. Ctrl-C ends it.
 

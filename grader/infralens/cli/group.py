@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from pathlib import Path
@@ -90,6 +91,20 @@ def _unfit_place(error: OSError) -> str | None:
     return None
 
 
+def _require_log() -> None:
+    """UsageError where INFRALENS_LOG names what nothing can be appended to."""
+    from infralens.examiner.service.log import HERE, VARIABLE
+
+    wished = os.environ.get(VARIABLE, "")
+    if wished in ("", HERE):
+        return
+    try:
+        Path(wished).open("a", encoding="utf-8").close()
+    except OSError as error:
+        sentence = f"{VARIABLE} names {wished}, which cannot be written: {error.strerror}."
+        raise UsageError(sentence) from None
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="infralens")
 @click.option(
@@ -103,6 +118,7 @@ def _unfit_place(error: OSError) -> str | None:
 def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
     """Self-grading labs about diffusion inference, judged against the live diffusers library."""
     ctx.obj = [path.resolve() for path in extra]
+    _require_log()
     # An exception, so that examiners are closed; the code is what shells say of such an end.
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)  # Windows has only the first

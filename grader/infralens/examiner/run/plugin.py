@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -218,6 +219,7 @@ class ExaminerPlugin:
             return self._faulty(item, f"it was skipped: {skipped.msg}")
         except Exception as error:
             if not trial.answers:
+                traceback.print_exc()
                 return self._faulty(item, f"raised {type(error).__name__}: {error}")
             # The check could not go on with what it was given, such as None where a tensor belongs.
             message = f"an answer could not be used: {type(error).__name__}: {error}"

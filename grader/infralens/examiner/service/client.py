@@ -27,6 +27,7 @@ from infralens.examiner.isolation.process import (
     kill_descendants,
     stay_private,
 )
+from infralens.examiner.service.log import OnPrint, as_wished, shown
 from infralens.examiner.service.protocol import FINAL, Request
 from infralens.examiner.service.result import report_of, void_report
 from infralens.report import Report
@@ -34,6 +35,7 @@ from infralens.report import Report
 START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
 MOST_GRADES = 500  # by one examiner
 MOST_GROWN_BYTES = 2**29  # since its first grade; the suites of all labs take about half of that
+MOST_TOLD_BYTES = 2**20  # of what an examiner prints during one grade
 GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
 OnEvent = Callable[[dict[str, Any]], None]
 EXAMINER = ("-m", "infralens.examiner")
@@ -90,8 +92,10 @@ class Examiner:
 
     running: ClassVar[set[int]] = set()
 
-    def __init__(self, *, serve: bool, program: Sequence[str] = EXAMINER) -> None:
-        self.serve, self.program = serve, program
+    def __init__(
+        self, *, serve: bool, program: Sequence[str] = EXAMINER, on_print: OnPrint = as_wished
+    ) -> None:
+        self.serve, self.program, self.on_print = serve, program, on_print
         self._start()
 
     def _start(self) -> None:
@@ -114,7 +118,7 @@ class Examiner:
         )
         Examiner.running.add(self.process.pid)
         self.ended = self.owing = False
-        self.graded = self.bytes_at_first = 0
+        self.graded = self.bytes_at_first = self.told = 0
         self.line = _Line(self.process)
 
     def ask(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
@@ -151,6 +155,19 @@ class Examiner:
             return self._gives_up(request, f"the examiner's result does not fit: {error}", started)
         except OSError:
             return self._gives_up(request, "the examiner ended", started)
+        finally:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Hand on what the examiner has printed since it was told last."""
+        if (
+            self.errors.closed or sys.platform == "win32"
+        ):  # which cannot read beside another's place
+            return
+        printed = os.pread(self.errors.fileno(), MOST_TOLD_BYTES, self.told)
+        self.told += len(printed)
+        if printed.strip():
+            self.on_print(shown(printed))
 
     def _worn(self) -> bool:
         """Whether it has graded for long, or keeps much that hostile answers left in its heap."""
@@ -204,6 +221,7 @@ class Examiner:
         Examiner.running.discard(self.process.pid)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self._tell()
         self.errors.close()
         self.folder.remove()
 

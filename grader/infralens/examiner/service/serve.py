@@ -10,6 +10,7 @@ import platform
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -159,9 +160,11 @@ def _answer(
     except UnavailableError as error:
         event = {"event": "unavailable", "message": str(error)}
     except Exception as error:
+        traceback.print_exc()
         event = {"event": "grader_error", "message": f"{type(error).__name__}: {error}"}
     finally:
         service.spares.sweep()
+    sys.stdout.flush()  # what was printed, for those who wish to see it
     emit(event)  # only now: nothing of the submission is left that could write beside it
     _give_memory_back()
     if service.spares.more_will_follow:
