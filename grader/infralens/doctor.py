@@ -29,6 +29,9 @@ PROBE = (
 )
 
 
+INTERPRETER = "interpreter"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of `infralens doctor`."""
@@ -37,6 +40,7 @@ class Finding:
     value: str
     good: bool
     advice: str = ""
+    listed: tuple[str, ...] = ()  # more than a line's worth of names
 
 
 def installed(package: str) -> Finding:
@@ -64,9 +68,12 @@ def complaints() -> Iterator[tuple[str, bool]]:
 
 def device() -> Finding:
     """The device that `--device auto` takes. Asks torch in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", PROBE], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-P", "-c", PROBE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        advice = f"{sys.executable}: {error.strerror}. Nothing is graded without it"
+        return Finding(INTERPRETER, "cannot be started", False, advice)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         return Finding("device", "torch does not import", False, last)
@@ -102,7 +109,12 @@ def isolation() -> tuple[Finding, ...]:
             )
             for probe in probes
         ),
-        Finding("  refused calls", ", ".join(refused()) or "none here", bool(refused())),
+        Finding(
+            "  refused calls",
+            f"{len(refused())} system calls" if refused() else "none here",
+            bool(refused()),
+            listed=refused(),
+        ),
     )
 
 
@@ -112,4 +124,7 @@ def examine() -> tuple[Finding, ...]:
     python = Finding("python", platform.python_version(), good_python)
     packages = tuple(installed(package) for package in TESTED)
     found = (python, *packages)
-    return (*found, device(), *isolation()) if packages[0].value != "not installed" else found
+    if packages[0].value == "not installed":
+        return found
+    asked = device()
+    return (*found, asked) if asked.name == INTERPRETER else (*found, asked, *isolation())

@@ -521,6 +521,38 @@ def test_doctor_says_what_is_installed(infralens: Run) -> None:
         assert name in result.stdout
 
 
+def test_an_interpreter_that_cannot_be_started_is_one_sentence(
+    infralens: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "python"
+    closed.write_text("", encoding="utf-8")
+    monkeypatch.setattr(sys, "executable", str(closed))
+    told = infralens("doctor")
+    assert told.exit_code == 1
+    assert f"!!  interpreter   cannot be started  {closed}: Permission denied." in told.stdout
+    assert "HOLD" not in told.stdout
+    (tmp_path / "mine.py").write_text(RIGHT, encoding="utf-8")
+    graded = infralens("grade", "lab-90", "--file", "mine.py", "--isolation=process")
+    assert graded.exit_code == 3
+    assert f"{closed} cannot be started: Permission denied; see `infralens doctor`" in one_line(
+        graded
+    )
+
+
+def test_the_refused_calls_are_listed_below_the_findings(
+    infralens: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infralens import doctor
+
+    calls = tuple(f"call_{number}" for number in range(40))
+    findings = (doctor.Finding("  refused calls", "40 system calls", True, listed=calls),)
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+    lines = infralens("doctor", env={"COLUMNS": "40"}).stdout.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert len(lines) < 20
+    assert sum(line.count("call_") for line in lines) == 40
+
+
 # Debugging
 
 

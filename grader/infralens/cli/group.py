@@ -58,6 +58,10 @@ class Commands(click.Group):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
+            if error.filename == sys.executable:  # as by another user, whom it is closed to
+                sentence = f"{sys.executable} cannot be started: {error.strerror}"
+                click.echo(f"infralens: {sentence}; see `infralens doctor`.", err=True)
+                sys.exit(GRADER_FAILED)
             problem = _unfit_place(error)
             if problem is None:
                 raise

@@ -44,7 +44,11 @@ def doctor(ctx: click.Context) -> None:
     for finding in findings:
         mark = Text("ok", "green") if finding.good else Text("!!", "red")
         table.add_row(mark, finding.name, finding.value, Text(finding.advice, "dim"))
-    terminal().print(table)
+    console = terminal()
+    console.print(table)
+    for finding in findings:
+        if finding.listed:
+            console.print(f"\n{finding.name.strip()}: {', '.join(finding.listed)}", style="dim")
     ctx.exit(PASSED if all(finding.good for finding in findings) else POINTS_MISSING)
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from infralens.examiner.isolation import seccomp
 from infralens.examiner.isolation.bubblewrap import mask_folder, sandboxed
@@ -62,7 +61,10 @@ class Probe:
 
 
 def probe_the_sandbox() -> tuple[Probe, ...]:
-    """Try to reach the network, write to the Python installation, see the suites, be refused."""
+    """Try to reach the network, write to the Python installation, see the suites, be refused.
+
+    Where no candidate starts that is all there is to tell.
+    """
     hidden = [str(PACKAGE / "suites"), str(PACKAGE / "examiner"), str(Path.home() / ".ssh")]
     question = json.dumps([hidden, sys.prefix, seccomp.numbers()])
     masks = mask_folder()
@@ -78,9 +80,12 @@ def probe_the_sandbox() -> tuple[Probe, ...]:
                 check=False,
                 pass_fds=(calls,) if calls else (),
             )
-        said = done.stderr.strip().splitlines() or ["no reason given"]
-        nothing: list[Any] = [said[-1], *[False] * len(NAMES)]
-        failure, *held = json.loads(done.stdout) if done.returncode == 0 else nothing
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["no reason given"]
+            return (Probe("a candidate starts", False, said[-1][:300]),)
+        failure, *held = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return (Probe("a candidate starts", False, str(error)[:300]),)
     finally:
         shutil.rmtree(masks, ignore_errors=True)
     starts = Probe("a candidate starts", not failure, failure[:300])
