@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,3 +45,17 @@ def test_a_failure_says_what_to_read_and_the_hint(report_of: Any) -> None:
     page = to_html(report_of(("4.1", 4, "failed", [WRONG]), lab="diffsynth/lab-04"))
     assert "<dd>infralens read handbook/scheduler.md#karras</dd>" in page
     assert "<dd>infralens hint diffsynth/4.1</dd>" in page
+
+
+def test_commands_begin_as_the_one_that_was_given(report_of: Any) -> None:
+    page = to_html(report_of(("3.3", 4, "failed", [WRONG])), "infralens --labs '/a <b>'")
+    assert "<dd>infralens --labs &#39;/a &lt;b&gt;&#39; hint 3.3</dd>" in page
+    assert "infralens hint" not in page
+
+
+def test_a_todo_says_which_other_one_it_follows_from(report_of: Any) -> None:
+    report = report_of(("3.1", 2, "failed", [WRONG]), ("3.2", 2, "failed", [WRONG]))
+    leaning = replace(report.todos[1], uses=(("timesteps", "3.1"),))
+    page = to_html(replace(report, todos=(report.todos[0], leaning)))
+    assert page.count("calls your 3.1, which is wrong") == 1
+    assert "which is wrong" not in to_html(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -43,6 +44,18 @@ def test_a_misconception_and_the_output_are_told(report_of: Any) -> None:
     assert failure.get("message") == "off"
     assert failure.text == "sigma-not-root: Divide by √(σ² + 1)."
     assert root.findtext(".//system-out") == "hello"
+
+
+def test_a_todo_says_which_other_one_it_follows_from(report_of: Any) -> None:
+    detail = Detail(explanation="Divide.")
+    wrong = CheckResult("a", "A.", "failed", "off", misconception="undivided", detail=detail)
+    plain = CheckResult("b", "B.", "failed", "off")
+    report = report_of(("3.1", 2, "failed", [wrong]), ("3.2", 2, "failed", [wrong, plain]))
+    leaning = replace(report.todos[1], uses=(("timesteps", "3.1"),))
+    root = ElementTree.fromstring(to_junit(replace(report, todos=(report.todos[0], leaning))))
+    told = [failure.text for failure in root.iter("failure")]
+    follows = "this todo calls your 3.1, which is wrong"
+    assert told == ["undivided: Divide.", f"undivided: Divide.\n{follows}", follows]
 
 
 def test_a_grader_that_failed_is_an_error_of_the_suite(report_of: Any) -> None:

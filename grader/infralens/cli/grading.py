@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,7 +245,12 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
         show_report(report, console, lab.short, program())
         text = console.export_text()
     else:
-        text = {"json": Report.to_json, "junit": to_junit, "html": to_html}[form](report)
+        forms: dict[str, Callable[[Report], str]] = {
+            "json": Report.to_json,
+            "junit": to_junit,
+            "html": partial(to_html, program=program()),
+        }
+        text = forms[form](report)
     if output is None:
         click.echo(text)
         return

@@ -6,11 +6,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from infralens.report import Report
 from infralens.show.harmless import excerpt, harmless, one_line
-from infralens.show.terminal import qualified
+from infralens.show.terminal import follows_from, qualified
 
 
-def to_html(report: Report) -> str:
-    """The page. Text from a submission is made harmless first and escaped by the template."""
+def to_html(report: Report, program: str = "infralens") -> str:
+    """The page; `program` begins the commands in it.
+
+    Text from a submission is made harmless first and escaped by the template.
+    """
     environment = Environment(
         loader=PackageLoader("infralens.show", "templates"),
         autoescape=True,
@@ -19,5 +22,5 @@ def to_html(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"harmless": harmless, "one_line": one_line, "excerpt": excerpt}
-    environment.filters["qualified"] = qualified
-    return environment.get_template("report.html.jinja").render(report=report)
+    environment.filters |= {"qualified": qualified, "follows_from": follows_from}
+    return environment.get_template("report.html.jinja").render(report=report, program=program)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 from infralens.report import CheckResult, Report
 from infralens.show.harmless import harmless
+from infralens.show.terminal import follows_from
 
 KINDS = {"failed": "failure", "error": "error", "timeout": "error", "not_run": "skipped"}
 
@@ -33,21 +34,23 @@ def to_junit(report: Report) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", classname=f"{report.lab}.{todo.id}", name=check.name
         )
-        _outcome(case, check)
+        _outcome(case, check, follows_from(todo, report))
     if report.grader_error is not None:
         ElementTree.SubElement(suite, "system-err").text = harmless(report.grader_error)
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, "unicode")
 
 
-def _outcome(case: ElementTree.Element, check: CheckResult) -> None:
+def _outcome(case: ElementTree.Element, check: CheckResult, follows: str) -> None:
     kind = KINDS.get(check.status)
     if kind is None:
         return
     message = harmless(check.message)
     node = ElementTree.SubElement(case, kind, message=message[:1000])
     detail = check.detail
+    said = [f"this todo {follows}"] if follows else []
     if detail is not None and detail.explanation:
-        node.text = f"{check.misconception}: {detail.explanation}"
+        said.insert(0, f"{check.misconception}: {detail.explanation}")
+    node.text = "\n".join(said) or None
     if detail is not None and detail.output:
         ElementTree.SubElement(case, "system-out").text = harmless(detail.output)

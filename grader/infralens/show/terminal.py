@@ -132,12 +132,14 @@ def _other_failures(explained: TodoResult, report: Report) -> list[tuple[str, st
             continue
         first = next((check for check in todo.checks if check.status != "passed"), None)
         said = one_line(first.message) if first else WORDS[todo.status]
-        rows.append((todo.id, _follows_from(todo, report) or said))
+        rows.append((todo.id, follows_from(todo, report) or said))
     return rows
 
 
-def _follows_from(todo: TodoResult, report: Report) -> str:
-    """Which failed todos this one calls, where it does."""
+def follows_from(todo: TodoResult, report: Report) -> str:
+    """Which failed todos a failed one calls, in words; "" where it calls none."""
+    if todo.status not in ("failed", "error"):
+        return ""
     failed = {other.id for other in report.todos if other.status in ("failed", "error")}
     wrong = sorted({of for _, of in todo.uses if of in failed})
     verb = "is" if len(wrong) == 1 else "are"
