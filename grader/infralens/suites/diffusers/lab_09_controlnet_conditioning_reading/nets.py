@@ -22,7 +22,8 @@ from infralens import shapes
 from infralens.examiner import Draw, quiet_transformers
 
 LATENT_CHANNELS = 4
-NUMBER_OF_NETS = 3
+
+Residuals = tuple[list[Tensor], Tensor]  # down residuals, mid residual
 
 
 @contextmanager
@@ -169,9 +170,7 @@ def zero_inputs(nets: Pair) -> Inputs:
     )
 
 
-def asked(
-    controlnet: Any, inputs: Inputs, scale: Any = 1.0, guess: bool = False
-) -> tuple[list[Tensor], Tensor]:
+def asked(controlnet: Any, inputs: Inputs, scale: Any = 1.0, guess: bool = False) -> Residuals:
     """What a ControlNet (or several in one) answers: down residuals and mid residual."""
     with torch.no_grad():
         down, mid = controlnet(
@@ -285,9 +284,7 @@ class Lent:
             return self.answer(*given.args, **given.kwargs)
 
 
-def lent_controlnet(module: Any) -> Lent:
-    """A ControlNet that gives (list of down residuals, mid residual)."""
-
+def _lent_controlnet(answer: Callable[[Inputs, float, bool], Residuals]) -> Lent:
     def controlnet(
         sample: Tensor,
         timestep: Any,
@@ -296,75 +293,68 @@ def lent_controlnet(module: Any) -> Lent:
         conditioning_scale: float = 1.0,
         *,
         guess_mode: bool = False,
-    ) -> tuple[list[Tensor], Tensor]:
+    ) -> Residuals:
         seen = Inputs(sample, timestep, encoder_hidden_states, controlnet_cond)
-        try:
-            return asked(module, seen, conditioning_scale, guess_mode)
-        except (RuntimeError, IndexError):  # nothing fits: the recorded call says so better
-            return [torch.zeros_like(sample)], torch.zeros_like(sample)
+        return answer(seen, conditioning_scale, guess_mode)
 
     return Lent(controlnet)
+
+
+def lent_controlnet(module: Any) -> Lent:
+    """A ControlNet that gives (list of down residuals, mid residual)."""
+
+    def answer(inputs: Inputs, scale: float, guess: bool) -> Residuals:
+        try:
+            return asked(module, inputs, scale, guess)
+        except (RuntimeError, IndexError):  # nothing fits: the recorded call says so better
+            return [torch.zeros_like(inputs.latents)], torch.zeros_like(inputs.latents)
+
+    return _lent_controlnet(answer)
+
+
+def answering(down: list[Tensor], mid: Tensor) -> Lent:
+    """A ControlNet that gives these residuals, whatever it is asked."""
+    return _lent_controlnet(lambda *_: ([residual.clone() for residual in down], mid.clone()))
+
+
+def _lent_unet(answer: Callable[..., Tensor]) -> Lent:
+    def unet(
+        sample: Tensor,
+        timestep: Any,
+        encoder_hidden_states: Tensor,
+        *,
+        down_block_additional_residuals: Any = None,
+        mid_block_additional_residual: Any = None,
+    ) -> Tensor:
+        down, mid = down_block_additional_residuals, mid_block_additional_residual
+        return answer(sample, timestep, encoder_hidden_states, down, mid)
+
+    return Lent(unet)
 
 
 def lent_unet(module: Any) -> Lent:
     """A UNet that gives a tensor."""
 
-    def unet(
-        sample: Tensor,
-        timestep: Any,
-        encoder_hidden_states: Tensor,
-        *,
-        down_block_additional_residuals: Any = None,
-        mid_block_additional_residual: Any = None,
-    ) -> Tensor:
-        down = down_block_additional_residuals
+    def answer(sample: Tensor, timestep: Any, embeds: Tensor, down: Any, mid: Any) -> Tensor:
         try:
             output: Tensor = module(
                 sample,
                 timestep,
-                encoder_hidden_states,
+                embeds,
                 # a copy: the library takes residuals out of a list that comes without the mid one
                 down_block_additional_residuals=None if down is None else list(down),
-                mid_block_additional_residual=mid_block_additional_residual,
+                mid_block_additional_residual=mid,
             ).sample
         except (RuntimeError, IndexError):  # nothing fits: the recorded call says so better
             return torch.zeros_like(sample)
         return output
 
-    return Lent(unet)
-
-
-def answering(down: list[Tensor], mid: Tensor) -> Lent:
-    """A ControlNet that gives these residuals, whatever it is asked."""
-
-    def controlnet(
-        sample: Tensor,
-        timestep: Any,
-        encoder_hidden_states: Tensor,
-        controlnet_cond: Tensor,
-        conditioning_scale: float = 1.0,
-        *,
-        guess_mode: bool = False,
-    ) -> tuple[list[Tensor], Tensor]:
-        return [residual.clone() for residual in down], mid.clone()
-
-    return Lent(controlnet)
+    return _lent_unet(answer)
 
 
 def idle_unet() -> Lent:
     """A UNet that gives the sample back."""
-
-    def unet(
-        sample: Tensor,
-        timestep: Any,
-        encoder_hidden_states: Tensor,
-        *,
-        down_block_additional_residuals: Any = None,
-        mid_block_additional_residual: Any = None,
-    ) -> Tensor:
-        return sample
-
-    return Lent(unet)
+    return _lent_unet(lambda sample, *_: sample)
 
 
 # The pipeline
