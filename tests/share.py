@@ -25,6 +25,7 @@ ALL = "all"
 TESTS = Path(__file__).resolve().parent
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
+CROSSING = 3  # wrong answers of each lab
 # These take the longest, so they begin first: two workers are to end together.
 DEAREST = (
     "diffusers/lab-10",
@@ -85,6 +86,17 @@ def whole(share: Share, lab: Lab) -> bool:
     return share.day is None or (known is not None and known != contents(lab))
 
 
+def crossing(share: Share, lab: Lab, wrong: Sequence[str]) -> dict[str, str]:
+    """The wrong answers of a lab that go to a process of their own, and the level of each.
+
+    The examiner runs the others itself. In a run of everything all of them go.
+    """
+    taken = sorted(wrong if whole(share, lab) else share.part(WRONG, wrong))
+    if share.day is not None:
+        taken = random.Random(share.day.toordinal()).sample(taken, min(CROSSING, len(taken)))
+    return {name: ("process", "auto")[turn % 2] for turn, name in enumerate(taken)}
+
+
 @dataclass(frozen=True)
 class Case:
     """One test of a kind that is shared out."""
@@ -105,8 +117,7 @@ def case_of(item: pytest.Item) -> Case | None:
         right = len(list(given["path"].parent.glob("*.py")))
         return Case(f"right variants of {lab.id}", given["path"].stem, right, lab)
     if name == "test_a_wrong_answer_loses_its_todo":
-        entry = f"{given['wrong'].todo} {given['wrong'].name}"
-        return Case(f"wrong edits of {lab.id}", entry, WRONG, lab)
+        return Case(f"wrong edits of {lab.id}", given["wrong"].entry, WRONG, lab)
     if name == "test_every_solution_passes_in_one_examiner":
         return Case("directions", item.name, DIRECTIONS)
     if name == "test_the_grader_survives":

@@ -60,3 +60,31 @@ def grade(
         return using.ask(request, on_event)
     with examiner() as started:
         return started.ask(request, on_event)
+
+
+def rehearse(
+    lab: Lab,
+    name: str | None,
+    todos: Sequence[str],
+    *,
+    using: Examiner,
+    seed: int,
+    wishes: Wishes = Wishes(),  # noqa: B008  # frozen
+) -> Report:
+    """Grade the lab's wrong answer of this name (None: its solution) in the examiner itself.
+
+    For proving labs. No answer has to cross to the examiner, so what is right here needs a grade;
+    what is wrong is wrong.
+    """
+    assert lab.solution is not None
+    request = Request(
+        lab=lab,
+        submission=lab.solution,
+        todos=tuple(todos),
+        seed=seed,
+        device="cpu",
+        isolation="process",
+        wishes=wishes,
+        rehearsed=name or "",
+    )
+    return using.ask(request)

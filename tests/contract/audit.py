@@ -16,10 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from infralens.authoring.runs import WHETHER_PAID
-from infralens.grading import Examiner, examiner, grade
+from infralens.grading import Examiner, examiner
 from infralens.labs import Lab
-from variants import LABS, Wrong, wrong_of  # a module beside this one
+from variants import LABS, Wrong, judged, wrong_of  # a module beside this one
 
 SEEDS = 20
 MOST = 2**32
@@ -28,18 +27,9 @@ MOST = 2**32
 def faults(lab: Lab, wrong: Wrong, seeds: list[int], folder: Path, warm: Examiner) -> list[str]:
     """What went otherwise than it should: points for a wrong answer, or no judgement at all."""
     path = folder / lab.file
-    path.write_text(wrong.text(lab), encoding="utf-8")
     found = []
     for seed in seeds:
-        report = grade(
-            lab,
-            path,
-            seed=seed,
-            todos=[wrong.todo],
-            isolation="process",
-            wishes=WHETHER_PAID,
-            using=warm,
-        )
+        report = judged(lab, wrong, path, warm, seed)
         if report.grader_error:
             found.append(f"seed {seed}: {report.grader_error}")
         elif report.score or report.todos[0].status not in ("failed", "error"):

@@ -29,7 +29,8 @@ def test_the_lab_is_proven(
 ) -> None:
     day = share.Share.named(request.config.option.share)
     if share.whole(day, lab):
-        proof: Proof = prove(lab, seeds=SEEDS, first_seed=base_seed)
+        few = None if day.day is None else share.CROSSING
+        proof: Proof = prove(lab, seeds=SEEDS, first_seed=base_seed, crossing=few)
     else:
         proof = prove(
             lab,

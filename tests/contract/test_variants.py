@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from infralens.authoring.runs import WHETHER_PAID
+import share
+from infralens.grading import Examiner
 from infralens.labs import Lab
 from infralens.stubs import answer_lines
-from variants import LABS, Grade, Wrong, lost, solution_of, variants_of, wrong_of
+from variants import LABS, Grade, Wrong, judged, lost, solution_of, variants_of, wrong_of
 
 RIGHT = [
     pytest.param(lab, path, id=f"{lab.id}-{path.stem}")
@@ -64,10 +65,18 @@ def test_right_variants_share_no_statement_with_the_solution(lab: Lab) -> None:
 
 @pytest.mark.parametrize(("lab", "wrong"), WRONG)
 def test_a_wrong_answer_loses_its_todo(
-    lab: Lab, wrong: Wrong, grade_text: Grade, base_seed: int
+    lab: Lab,
+    wrong: Wrong,
+    warm: Examiner,
+    tmp_path: Path,
+    base_seed: int,
+    request: pytest.FixtureRequest,
 ) -> None:
-    text = wrong.text(lab)
-    report = grade_text(lab, text, seed=base_seed, todos=(wrong.todo,), wishes=WHETHER_PAID)
+    day = share.Share.named(request.config.option.share)
+    level = share.crossing(day, lab, [of.entry for of in wrong_of(lab) if not of.named]).get(
+        wrong.entry
+    )
+    report = judged(lab, wrong, tmp_path / lab.file, warm, base_seed, level)
     assert report.grader_error is None
     assert report.score == 0, f"seed {report.seed}"
     assert report.todos[0].status in ("failed", "error")

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import yaml
 
+from infralens.authoring.judging import TRUSTED, WHETHER_PAID, judge_wrong
 from infralens.authoring.runs import unpassed, with_misconception
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
+from infralens.grading import Examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
-from infralens.wrong import wrong_answers
+from infralens.wrong import WrongAnswer, wrong_answers
 
 VARIANTS = Path(__file__).resolve().parents[1] / "variants"
 LABS = find_labs()
@@ -33,6 +35,11 @@ class Wrong:
     name: str
     named: bool
     of: Callable[[str], str]  # the text, made of the solution's
+    edit: WrongAnswer | None = None
+
+    @property
+    def entry(self) -> str:
+        return f"{self.todo} {self.name}"
 
     def text(self, lab: Lab) -> str:
         return self.of(solution_of(lab))
@@ -46,11 +53,11 @@ def solution_of(lab: Lab) -> str:
 def wrong_of(lab: Lab) -> list[Wrong]:
     """Every wrong answer to a lab: those that can be named, and the others."""
     known = [
-        Wrong(known.todo, known.name, True, partial(with_misconception, wrong=known))
+        Wrong(known.todo, known.name, True, partial(with_misconception, wrong=known), known.wrong)
         for known in misconceptions_of(lab)
     ]
     others = [
-        Wrong(wrong.todo, wrong.name, False, wrong.edited)
+        Wrong(wrong.todo, wrong.name, False, wrong.edited, wrong)
         for wrong in wrong_answers(lab)
         if wrong.says is None
     ]
@@ -66,6 +73,22 @@ def wrong_of(lab: Lab) -> list[Wrong]:
 def _replaced(entry: dict[str, str], solution: str) -> str:
     assert solution.count(entry["replace"]) == 1
     return solution.replace(entry["replace"], entry["by"])
+
+
+def judged(
+    lab: Lab, wrong: Wrong, path: Path, warm: Examiner, seed: int, level: str | None = None
+) -> Report:
+    """Whether a wrong answer is paid; graded in a process of its own where a level is named."""
+    if wrong.edit is not None:
+        crossing, isolation = level is not None, level or TRUSTED
+        return judge_wrong(
+            lab, wrong.edit, path, warm, seed=seed, crossing=crossing, isolation=isolation
+        )
+    path.write_text(wrong.text(lab), encoding="utf-8")
+    todos, level = [wrong.todo], level or TRUSTED
+    return grade(
+        lab, path, seed=seed, todos=todos, isolation=level, wishes=WHETHER_PAID, using=warm
+    )
 
 
 def lost(report: Report) -> list[str]:

@@ -48,6 +48,19 @@ def test_a_changed_lab_is_proven_whole_and_one_without_a_record_is_not(
     assert share.whole(day, lab)
 
 
+def test_a_few_wrong_answers_of_a_lab_cross_at_the_levels_in_turn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(share, "PROVEN", tmp_path / "proven.json")
+    lab, days = find_labs()[0], [share.Share.named(f"2026-11-{day}") for day in range(10, 30)]
+    drawn = [share.crossing(day, lab, NAMES) for day in days]
+    for day, few in zip(days, drawn, strict=True):
+        assert few.keys() <= day.part(share.WRONG, NAMES)
+        assert list(few.values()) == ["process", "auto", "process"]
+    assert len(set().union(*drawn)) > len(NAMES) / 2
+    assert share.crossing(share.Share.named("all"), lab, NAMES).keys() == set(NAMES)
+
+
 def attacked(name: str, level: str, *, control: bool = False) -> Any:
     """A test that sets an attack at the grader, as the share sees it."""
     attack = SimpleNamespace(path=Path(f"{name}.py"), is_control=control)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infralens.labs import Lab
+from infralens.authoring.judging import judge_wrong
+from infralens.grading import Wishes, rehearse
+from infralens.labs import Lab, Limits
 from infralens.wrong import BadWrongAnswerError, Edit, EditError, edited, wrong_answers
 
 TEXT = """def f(x):
@@ -173,8 +177,6 @@ def with_solution(workshop: Any, text: str) -> Lab:
     path.parent.mkdir(parents=True)
     path.write_text(SOLUTION, encoding="utf-8")
     (lab.suite / "wrong.yaml").write_text(text, encoding="utf-8")
-    from dataclasses import replace
-
     return replace(lab, place=replace(lab.place, solutions=solutions))
 
 
@@ -208,3 +210,51 @@ def test_a_file_that_cannot_be_used_voids_the_grade_with_its_reason(workshop: An
     _, _, fault = named(workshop, lab, SOLUTION.replace("return 1", "return 3"))
     assert fault is not None
     assert "wrong.yaml cannot be used: it must be array" in fault
+
+
+def test_the_examiner_runs_a_wrong_answer_itself_and_names_it(workshop: Any) -> None:
+    lab = with_solution(workshop, ENTRY + NAMED)
+    using = workshop.warm
+    assert rehearse(lab, None, ["90.1"], using=using, seed=1).passed
+    two = rehearse(lab, "two", ["90.1"], using=using, seed=1).todos[0]
+    assert (two.status, two.score) == ("failed", 0)
+    three = rehearse(lab, "three", ["90.1"], using=using, seed=1).todos[0].checks[0]
+    assert three.misconception == "three"
+    quick = Wishes(naming="none")
+    again = rehearse(lab, "three", ["90.1"], using=using, seed=1, wishes=quick).todos[0].checks[0]
+    assert (again.status, again.misconception) == ("failed", None)
+
+
+def judged(workshop: Any, tmp_path: Path, by: str, **fields: Any) -> tuple[int, bool, str]:
+    """The points and status of a wrong answer, and whether a process of its own had to tell."""
+    lab = replace(with_solution(workshop, ENTRY.replace("return 2", by)), **fields)
+    (wrong,) = wrong_answers(lab)
+    path = tmp_path / "submission.py"
+    report = judge_wrong(lab, wrong, path, workshop.warm, seed=1)
+    assert report.grader_error is None
+    return report.score, path.exists(), report.todos[0].checks[0].status
+
+
+def test_what_the_examiner_finds_wrong_is_wrong(workshop: Any, tmp_path: Path) -> None:
+    assert judged(workshop, tmp_path, "return 2") == (0, False, "failed")
+    assert judged(workshop, tmp_path, "raise ValueError") == (0, False, "error")
+    assert judged(workshop, tmp_path, "return None + 1") == (0, False, "error")
+
+
+def test_what_the_examiner_cannot_tell_is_graded(workshop: Any, tmp_path: Path) -> None:
+    assert judged(workshop, tmp_path, "return 1 * 1") == (2, True, "passed")
+    ends = "import os; os._exit(0)"  # and with it the examiner, which is replaced
+    assert judged(workshop, tmp_path, ends) == (0, True, "error")
+
+
+def test_a_wrong_answer_that_never_ends_is_stopped(workshop: Any, tmp_path: Path) -> None:
+    limits = Limits(call_seconds=0.5)
+    slow = "'while True: pass'"
+    lab = with_solution(workshop, ENTRY.replace("return 2", slow))
+    text = (lab.suite / "lab.yaml").read_text(encoding="utf-8")
+    (lab.suite / "lab.yaml").write_text(text + "limits: {call_seconds: 0.5}\n", encoding="utf-8")
+    (wrong,) = wrong_answers(lab)
+    path = tmp_path / "submission.py"
+    report = judge_wrong(replace(lab, limits=limits), wrong, path, workshop.warm, seed=1)
+    assert report.todos[0].checks[0].status == "timeout"
+    assert not path.exists()

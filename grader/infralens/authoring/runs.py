@@ -6,16 +6,19 @@ Everything here grades with the same `grade()` that judges a learner.
 from __future__ import annotations
 
 import inspect
+import random
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from infralens.authoring.judging import TRUSTED, WHETHER_PAID, judge_wrong
 from infralens.authoring.proofs import MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
-from infralens.grading import Examiner, Wishes, examiner, grade
+from infralens.grading import Examiner, Wishes, examiner, grade, rehearse
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
 from infralens.stubs import MarkerError
@@ -25,10 +28,10 @@ SEEDS_A_MISCONCEPTION = 5  # so many of the solution's seeds are one for each mi
 SOLUTION_SHARE = 0.25  # of the tolerance, in float32
 HALF_SHARE = 0.5  # of the tolerance, in half precision
 SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
-TRUSTED = "process"  # an author's own code; a sandbox for each grade would only take longer
 HALF = ("float16", "bfloat16")
 SABOTAGED = ("-m", "infralens.examiner.run.sabotage")
-WHETHER_PAID = Wishes(naming="none", stop="first failure")
+LEVELS = (TRUSTED, "auto")  # auto is the sandbox, where there is one
+CROSSING = 3  # misconceptions that are graded as a learner's file is; the examiner runs the others
 OnStep = Callable[[str], None]
 Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions
 
@@ -57,12 +60,15 @@ def prove(
     seeds: int = SEEDS,
     first_seed: int = 0,
     chosen: Choose = None,
+    crossing: int | None = CROSSING,
     on_step: OnStep = lambda step: None,
     despite_texts: bool = False,
 ) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
 
     Where the texts have faults nothing is graded, which takes minutes, unless `despite_texts`.
+    So many misconceptions (None: all) are `crossing` to a process of their own, as answers of
+    learners do, at the two levels in turn; the examiner runs the others.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
     asked, since another might be the one that it alone catches.
     """
@@ -78,9 +84,10 @@ def prove(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
         warm = stack.enter_context(examiner(serve=True))
-        workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen)
+        workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen, crossing)
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
+            prove_rehearsal(workbench)
             prove_misconceptions(workbench)
             prove_nothing_is_left(workbench)
             prove_no_draw_pays(workbench, seeds // SEEDS_A_MISCONCEPTION)
@@ -101,6 +108,7 @@ class Workbench:
     on_step: OnStep
     first_seed: int = 0
     chosen: Choose = None
+    crossing: int | None = CROSSING
 
     def misconceptions(self) -> list[tuple[int, Misconception]]:
         """Those to try, numbered from 1; those of unknown todos are told among the texts."""
@@ -136,6 +144,32 @@ class Workbench:
             wishes=wishes,
             using=self.warm,
         )
+
+    def judge(
+        self, wrong: Misconception, seed: int, *, level: str | None = None, **more: Any
+    ) -> Report:
+        """What comes of a misconception; at a level of isolation, where it is to cross."""
+        if wrong.wrong is None:
+            text = with_misconception(self.solution(), wrong)
+            return self.grade(text, seed=seed, todos=[wrong.todo], **more)
+        self.proof.grades += 1
+        return judge_wrong(
+            self.proof.lab,
+            wrong.wrong,
+            self.folder / self.proof.lab.file,
+            self.warm,
+            seed=seed,
+            crossing=level is not None,
+            isolation=level or TRUSTED,
+            **more,
+        )
+
+    def levels(self, known: Sequence[tuple[int, Misconception]]) -> dict[int, str]:
+        """The numbers of those that are to cross, and at which level."""
+        numbers = [number for number, _ in known]
+        if self.crossing is not None and self.crossing < len(numbers):
+            numbers = random.Random(self.first_seed).sample(numbers, self.crossing)
+        return {number: LEVELS[turn % len(LEVELS)] for turn, number in enumerate(numbers)}
 
     def solution(self) -> str:
         assert self.proof.lab.solution is not None
@@ -175,6 +209,16 @@ def prove_solution(bench: Workbench, seeds: int) -> bool:
     return True
 
 
+def prove_rehearsal(bench: Workbench) -> None:
+    """Run in the examiner, the solution passes too: else what fails there might be right."""
+    bench.on_step("solution in the examiner")
+    lab, seed = bench.proof.lab, bench.first_seed
+    todos = [todo.id for todo in lab.todos]
+    report = rehearse(lab, None, todos, using=bench.warm, seed=seed)
+    if not report.passed:
+        bench.proof.fault(f"in the examiner the solution fails: {_reason(report)}")
+
+
 def _measure(row: MarginRow, check: CheckResult) -> None:
     for margin in check.margins:
         row.numeric = True
@@ -198,10 +242,12 @@ def prove_misconceptions(bench: Workbench) -> None:
     """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
     proof = bench.proof
     proof.misconceptions = len(misconceptions_of(proof.lab))
-    for number, wrong in bench.misconceptions():
+    known = bench.misconceptions()
+    levels = bench.levels(known)
+    for number, wrong in known:
         bench.on_step(f"misconception {number} of {proof.misconceptions}: {wrong.name}")
-        text, seed = with_misconception(bench.solution(), wrong), bench.first_seed + number
-        report = bench.grade(text, seed=seed, todos=[wrong.todo])
+        seed, level = bench.first_seed + number, levels.get(number)
+        report = bench.judge(wrong, seed, level=level, wishes=Wishes())
         if report.grader_error:
             proof.fault(f"misconception {wrong.name}: {report.grader_error}")
             continue
@@ -212,7 +258,7 @@ def prove_misconceptions(bench: Workbench) -> None:
         named = {check.misconception for check in killers}
         if wrong.name not in named and seed != number:
             # With some draws two mistakes have one answer; with this seed it has its own.
-            again = bench.grade(text, seed=number, todos=[wrong.todo])
+            again = bench.judge(wrong, number, level=level, wishes=Wishes())
             named |= {check.misconception for _, check in unpassed(again)}
         if wrong.name not in named:
             said = "; ".join(f"{check.name}: {check.message}" for check in killers)
@@ -239,10 +285,9 @@ def prove_no_draw_pays(bench: Workbench, seeds: int) -> None:
     wrong_ones = bench.misconceptions()
     for number, wrong in wrong_ones:
         bench.on_step(f"misconception {number}, other seeds: {wrong.name}")
-        text = with_misconception(bench.solution(), wrong)
         for turn in range(1, seeds):
             seed = bench.first_seed + number + turn * len(wrong_ones)
-            report = bench.grade(text, seed=seed, todos=[wrong.todo], wishes=WHETHER_PAID)
+            report = bench.judge(wrong, seed, wishes=WHETHER_PAID)
             if report.grader_error:
                 proof.fault(f"misconception {wrong.name}, seed {seed}: {report.grader_error}")
             elif report.score:

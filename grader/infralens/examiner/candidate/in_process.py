@@ -16,7 +16,7 @@ from torch import Tensor
 
 from infralens.examiner.candidate.proxies import RemoteObject
 from infralens.examiner.errors import NO_ANSWER, LearnerError, MismatchError
-from infralens.examiner.run.trial import Call, current_trial, handed_over
+from infralens.examiner.run.trial import Call, current_trial, handed_over, received
 from infralens.wire import Namespace, Raised, whole_in_place_of_its_tensor
 
 Runner = Callable[[int, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -92,7 +92,7 @@ class _RehearsedMember:
         self._function, self._name, self._run = function, name, run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _wrapped(self._made(args, kwargs), self._run)
+        return _arrived(self._made(args, kwargs), self._run)
 
     def kept(self, *args: Any, **kwargs: Any) -> Any:
         return _RehearsedHandle(self._made(args, kwargs), self._run)
@@ -119,7 +119,7 @@ class _RehearsedHandle:
             raise MismatchError(f"`{type_name}.{name}` is missing", answer=NO_ANSWER) from None
         if callable(value) and not isinstance(value, torch.nn.Module):
             return _RehearsedMember(value, f"{type_name}.{name}", self._run)
-        return _wrapped(value, self._run)
+        return _arrived(value, self._run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = type(self._target).__name__
@@ -188,6 +188,13 @@ def _sent(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sent(item) for key, item in value.items()}
     return _lent_function(value) if callable(value) else copy.deepcopy(value)
+
+
+def _arrived(value: Any, run: Runner) -> Any:
+    """A value that has come from the submission: a suspect until an assertion passes it."""
+    answer = _wrapped(value, run)
+    received(answer)
+    return answer
 
 
 def _wrapped(value: Any, run: Runner) -> Any:

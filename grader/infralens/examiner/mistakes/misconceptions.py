@@ -99,15 +99,17 @@ def _names_of(solution: Path, changed: int, lab: str, wrong: WrongAnswer) -> Map
 
 @cache
 def edited_module(solution: Path, changed: int, lab: str, wrong: WrongAnswer) -> ModuleType:
-    """The solution with this mistake, run as a module: once for each state of the solution.
-
-    Under a name of its own, since dataclasses and typing look their module up by name.
-    """
+    """The solution with this mistake, run as a module: once for each state of the solution."""
     name = "infralens_wrong_" + re.sub(r"\W", "_", f"{lab}_{wrong.todo}_{wrong.name}")
     text = wrong.edited(solution.read_text(encoding="utf-8"))
+    return run_as_module(text, f"<{wrong.todo} {wrong.name}>", name)
+
+
+def run_as_module(text: str, filename: str, name: str) -> ModuleType:
+    """Run a text of ours as the module of this name, by which dataclasses look it up."""
     module = ModuleType(name)
     sys.modules[name] = module
-    exec(compile(text, f"<{wrong.todo} {wrong.name}>", "exec", dont_inherit=True), vars(module))
+    exec(compile(text, filename, "exec", dont_inherit=True), vars(module))
     return module
 
 

@@ -7,11 +7,11 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from infralens.examiner.candidate.link import Link
+from infralens.examiner.candidate.submission import Submission
 from infralens.examiner.compare.describe import call_text
 from infralens.examiner.compare.inputs import Draw
 from infralens.examiner.errors import (
@@ -81,13 +81,27 @@ def todo(todo_id: str, *, guards: str = "", again: bool = True) -> pytest.MarkDe
     return pytest.mark.todo(todo_id, guards=guards, again=again)
 
 
+class Submitted(Protocol):
+    """What a run asks of the link to a submission."""
+
+    @property
+    def submission(self) -> Submission: ...
+
+    @property
+    def failure(self) -> Exception | None: ...
+
+    def begin_check(self) -> None: ...
+
+    def output(self) -> str: ...
+
+
 class ExaminerPlugin:
     """The hooks and fixtures of one run."""
 
     def __init__(
         self,
         lab: Lab,
-        link: Link,
+        link: Submitted,
         candidate: Any,
         *,
         seed: int,

@@ -32,7 +32,11 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Request:
-    """What to grade, and how."""
+    """What to grade, and how.
+
+    `rehearsed` is the name of a wrong answer of the lab's own to the todo, or "" for its solution:
+    these are run in the examiner.
+    """
 
     lab: Lab
     submission: Path
@@ -41,6 +45,7 @@ class Request:
     device: str
     isolation: str
     wishes: Wishes = Wishes()
+    rehearsed: str | None = None
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -73,6 +78,7 @@ class Request:
             "masked": list(self.lab.masked),
             "loaded": list(self.lab.loaded),
             "wishes": asdict(self.wishes),
+            "rehearsed": self.rehearsed,
         }
 
 

@@ -11,10 +11,11 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from infralens.examiner.candidate.submission import read_submission
 from infralens.examiner.errors import UnavailableError, UnreadableError
@@ -28,6 +29,11 @@ from infralens.examiner.isolation.process import (
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.service.protocol import lab_of
 from infralens.examiner.service.stock import Setting, Spares, setting_of
+from infralens.report import Note
+from infralens.wrong import wrong_answers
+
+if TYPE_CHECKING:
+    from infralens.examiner.run.plugin import ExaminerPlugin
 
 SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count the user's others
 
@@ -70,6 +76,12 @@ def main(hear: Callable[[Any], Any] = lambda answer: answer) -> None:
     try:
         for request in _signed(requests, token):
             emit = _emit(events, token, request["id"])
+            if request["rehearsed"] is not None:  # without a process of its own
+                if not ready:
+                    _prepare()
+                    ready = True
+                _answer(partial(_rehearsal, request, service, emit), service, emit)
+                continue
             try:
                 setting = setting_of(request)
                 spares.begin(setting)
@@ -83,7 +95,10 @@ def main(hear: Callable[[Any], Any] = lambda answer: answer) -> None:
             except OSError as error:
                 emit({"event": "grader_error", "message": f"no candidate starts: {error}"})
                 continue
-            _answer(request, setting, service, emit)
+            _answer(partial(_result, request, setting, service, emit), service, emit)
+            if spares.more_will_follow:
+                with contextlib.suppress(OSError):  # the next request says so, if it is still so
+                    spares.prepare(setting)
     finally:
         spares.close()
         kill_descendants()
@@ -148,13 +163,11 @@ def _prepare() -> None:
 
 
 def _answer(
-    request: dict[str, Any],
-    setting: Setting,
-    service: Service,
-    emit: Callable[[dict[str, Any]], None],
+    work: Callable[[], dict[str, Any]], service: Service, emit: Callable[[dict[str, Any]], None]
 ) -> None:
+    """Send what the work comes to, whatever that is."""
     try:
-        event = _result(request, setting, service, emit)
+        event = work()
     except UnreadableError as error:
         event = {"event": "unreadable", "message": str(error)}
     except UnavailableError as error:
@@ -167,9 +180,6 @@ def _answer(
     sys.stdout.flush()  # what was printed, for those who wish to see it
     emit(event)  # only now: nothing of the submission is left that could write beside it
     _give_memory_back()
-    if service.spares.more_will_follow:
-        with contextlib.suppress(OSError):  # the next request says so, if it is still so
-            service.spares.prepare(setting)
 
 
 def _give_memory_back() -> None:
@@ -184,9 +194,6 @@ def _result(
     service: Service,
     emit: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    import diffusers
-    import torch
-
     from infralens.examiner.candidate.link import Link, linked
     from infralens.examiner.candidate.notes import notes_on
     from infralens.examiner.run.plugin import ExaminerPlugin, run_checks
@@ -217,18 +224,55 @@ def _result(
             run_checks(plugin, service.suites)
     finally:
         emit({"event": "starts", "seconds": link.starts})
+    notes = notes_on(submission, lab.masked, lab.stub)
+    return _result_event(plugin, device, setting.isolation, notes)
+
+
+def _rehearsal(
+    request: dict[str, Any], service: Service, emit: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """The result of a wrong answer of the lab's own, which is run in this process."""
+    from infralens.examiner.mistakes.rehearse import rehearsed
+
+    lab, device = lab_of(request), _device(request["device"])
+    assert lab.solution is not None
+    text, name = lab.solution.read_text(encoding="utf-8"), request["rehearsed"]
+    if name:
+        todo = request["todos"][0]
+        wrong = next(of for of in wrong_answers(lab) if (of.todo, of.name) == (todo, name))
+        text = wrong.edited(text)
+    plugin = rehearsed(
+        lab,
+        text,
+        service.suites,
+        seed=request["seed"],
+        device=device,
+        todos=frozenset(request["todos"]),
+        emit=emit,
+        hear=service.hear,
+        **request["wishes"],
+    )
+    return _result_event(plugin, device, request["isolation"], ())
+
+
+def _result_event(
+    plugin: ExaminerPlugin, device: str, isolation: str, notes: Sequence[Note]
+) -> dict[str, Any]:
+    import diffusers
+    import torch
+
     return {
         "event": "result",
         "grader_error": plugin.fault,
         "todos": [asdict(result) for result in plugin.results.of_todos()],
-        "notes": [asdict(note) for note in notes_on(submission, lab.masked, lab.stub)],
+        "notes": [asdict(note) for note in notes],
         "environment": {
             "device": device,
-            "dtype": list(lab.dtypes),
+            "dtype": list(plugin.lab.dtypes),
             "python": platform.python_version(),
             "torch": torch.__version__,
             "diffusers": diffusers.__version__,
-            "isolation": setting.isolation,
+            "isolation": isolation,
         },
     }
 
