@@ -103,6 +103,9 @@ def test_answers_without_a_finite_number_are_never_the_same() -> None:
     assert not same_answer(nans, nans.clone(), 1.0)
     assert not same_answer(math.inf, math.inf, 1.0)
     assert same_answer(torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan]), 0.0)
+    event = {"name": "unet", "mean_abs": math.inf}
+    assert same_answer([event], [{**event}], 0.0)
+    assert not same_answer([event], [{**event, "mean_abs": math.nan}], 0.0)
 
 
 def test_what_the_learners_own_line_raises_is_known_by_its_type() -> None:

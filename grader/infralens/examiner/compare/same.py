@@ -40,13 +40,20 @@ def same_answer(one: Any, other: Any, tolerance: float) -> bool:
         return one == other or abs(one - other) <= max(tolerance, AGREEMENT_ULPS * reach)
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(
-            same_answer(a, b, tolerance) for a, b in zip(one, other, strict=True)
+            _same_part(a, b, tolerance) for a, b in zip(one, other, strict=True)
         )
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(
-            same_answer(one[key], other[key], tolerance) for key in one
+            _same_part(one[key], other[key], tolerance) for key in one
         )
     return same_plain(one, other)
+
+
+def _same_part(one: Any, other: Any, tolerance: float) -> bool:
+    """Inside an answer, NaN is NaN and an infinity is itself: what stands beside says more."""
+    if isinstance(one, float) and isinstance(other, float) and not math.isfinite(one):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return same_answer(one, other, tolerance)
 
 
 def _first_raised(raised: Raised) -> tuple[str, str]:

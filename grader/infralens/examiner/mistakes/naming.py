@@ -252,6 +252,8 @@ def _says_nothing(answer: Any) -> bool:
         return not math.isfinite(answer)
     if isinstance(answer, list | tuple) and answer:
         return all(map(_says_nothing, answer))
+    if isinstance(answer, dict) and answer:
+        return all(map(_says_nothing, answer.values()))
     return False
 
 
