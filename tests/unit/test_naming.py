@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from infralens.examiner import assert_equals, assert_matches
+from infralens.examiner import assert_equals, assert_matches, assert_tensor
 from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.compare.same import same_answer
 from infralens.examiner.errors import LearnerError, MismatchError
@@ -37,6 +37,10 @@ def power(n, ask):
 def twice(n, ask):
     ask(n)
     return ask(float("nan") * n if n[0] > 90 else 3 * n)
+
+@misconception("90.1", "drawn", replaces="f", reads="x.md")
+def drawn(n, ask):
+    return torch.rand(2)
 """
 
 
@@ -129,3 +133,19 @@ def test_a_learner_who_is_right_before_the_mistake_is_told_apart(names: Names) -
     with running(trial), pytest.raises(MismatchError) as caught:
         check(RehearsedCandidate({"f": learner}))
     assert names.find("90.1", "test_one", trial, caught.value, check) is None
+
+
+def test_numbers_that_were_only_looked_at_may_be_drawn(names: Names) -> None:
+    """assert_tensor judges no number, so other ones before the mistake contradict no name."""
+
+    def check(candidate: Any) -> None:
+        answer = candidate.f(torch.tensor([2.0, 0.0]), lambda value: value)
+        assert_tensor(answer, shape=(2,))
+        assert_equals("drawn" if bool(0 < answer[0] < 1) else "its own", value="its own")
+
+    trial = Trial()
+    with running(trial), pytest.raises(MismatchError) as caught:
+        check(RehearsedCandidate({"f": lambda n, ask: torch.rand(2)}))
+    found = names.find("90.1", "test_one", trial, caught.value, check)
+    assert found is not None
+    assert found.name == "drawn"
