@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 
 import pytest
 import torch
 
 from infralens.examiner.memory import allowance
-from infralens.examiner.memory.allowance import SENTENCE, Allowance
+from infralens.examiner.memory.allowance import SENTENCE, Allowance, lifted
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps this bound")
 GIB = 2**30
@@ -55,3 +56,25 @@ def test_no_use_is_begun_that_has_not_its_share() -> None:
     held.clear()
     with call.kept():  # what was let go is room again
         torch.empty(allowance.RESERVE_BYTES // 2, dtype=torch.uint8)
+
+
+def test_a_check_has_a_bound_of_its_own_and_a_use_in_it_another() -> None:
+    def work() -> None:
+        torch.empty(2 * GIB, dtype=torch.uint8)
+        with pytest.raises(MemoryError, match=SENTENCE), Allowance().kept():
+            torch.empty(GIB, dtype=torch.uint8)
+        torch.empty(2 * GIB, dtype=torch.uint8)
+        torch.empty(4 * GIB, dtype=torch.uint8)
+
+    with pytest.raises(MemoryError, match="as said"), Allowance(3 * GIB, "as said").kept():
+        work()
+
+
+def test_what_is_started_meanwhile_inherits_no_bound() -> None:
+    ask = "import resource; print(resource.getrlimit(resource.RLIMIT_AS))"
+    with Allowance().kept():
+        bound = resource.getrlimit(resource.RLIMIT_AS)
+        with lifted():
+            said = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
+        assert resource.getrlimit(resource.RLIMIT_AS) == bound
+    assert said.stdout.decode().strip() == str(resource.getrlimit(resource.RLIMIT_AS))

@@ -18,7 +18,8 @@ from infralens.examiner.errors import MismatchError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
 from infralens.examiner.run.trial import Trial
-from infralens.grading import examiner, grade
+from infralens.grading import Wishes, examiner, grade
+from infralens.labs import find_lab, find_labs
 from infralens.report import CheckResult, Report
 
 
@@ -1192,6 +1193,9 @@ USED = {
     ),
     "an argument that is one level too deep": "candidate.given([candidate_answer])",
     "arithmetic": "assert_equals(1, value=candidate_answer + 1)",
+    "more memory than a check may take": (
+        "assert_equals(1, library=lambda: torch.zeros(2**31 * len(candidate_answer)))"
+    ),
     "an operation on what no right answer is as large as": (
         "torch.linalg.matrix_rank(candidate.large())"
     ),
@@ -1210,7 +1214,7 @@ def test_{number}(candidate):
         for number, line in enumerate(USED.values(), start=1)
     )
     lab = workshop.lab(checks, todos=[f"90.{n + 1}" for n in range(len(USED))])
-    deep = "import torch\ndef large(): return torch.ones(3600, 3600)\n"
+    deep = "import torch\ndef large(): return torch.ones(700, 700)\n"
     deep += "def given(x): return 1\ndef deep():\n    x = 1\n"
     deep += "    for _ in range(31): x = [x]\n    return x\n"
     report: Report = workshop.grade(lab, deep)
@@ -1221,8 +1225,46 @@ def test_what_breaks_with_an_answer_in_reach_is_the_submissions_fault(used: Repo
     assert used.grader_error is None
     assert used.score == 0
     assert {todo.status for todo in used.todos} == {"failed"}
-    said = checks_of(used)[f"test_{len(USED)}"].message
-    assert said == "returned 52 MB, far more than any right answer to what the check gave"
+    memory, size = (checks_of(used)[f"test_{len(USED) - n}"].message for n in (1, 0))
+    assert "allocate memory" in memory
+    assert size == "returned 2.0 MB, far more than any right answer to what the check gave"
+
+
+@pytest.mark.parametrize("device", ["'meta'", "torch.device('meta')"])
+def test_a_lent_scheduler_is_put_on_no_other_device(workshop: Any, device: str) -> None:
+    lab = find_lab("lab-04", find_labs())
+    assert lab.solution is not None
+    text = lab.solution.read_text(encoding="utf-8")
+    line = "scheduler.set_timesteps(num_inference_steps"
+    assert text.count(f"{line})") == 1
+    text = text.replace(f"{line})", f"{line}, device={device})")
+    report = workshop.grade(lab, text, todos=["4.5"], wishes=Wishes(stop="first failure"))
+    assert (report.grader_error, report.score) == (None, 0)
+    failed = [check for check in report.todos[0].checks if check.status == "error"]
+    assert " device " in failed[0].message
+
+
+def test_computing_with_an_answer_ends_and_the_run_goes_on(workshop: Any) -> None:
+    suite = """
+    @todo("90.1")
+    def test_long(candidate):
+        answer = candidate.one()
+        while answer:
+            pass
+
+    @todo("90.2")
+    def test_own_work(candidate):
+        assert_equals(1, value=1)
+    """
+    limits = {"call_seconds": 1.0, "lab_seconds": 1.0}
+    lab = workshop.lab(suite, todos=["90.1", "90.2"], limits=limits)
+    started = time.monotonic()
+    report = workshop.grade(lab, "def one(): return 1\n")
+    assert time.monotonic() - started < 12
+    assert (report.grader_error, report.score) == (None, 2)
+    long = checks_of(report)["test_long"]
+    assert long.status == "timeout"
+    assert "computing with what your code answered took longer" in long.message
 
 
 ANSWERS = """

@@ -35,7 +35,7 @@ from infralens.examiner.isolation.process import (
     exit_sentence,
     new_call,
 )
-from infralens.examiner.memory.allowance import Allowance
+from infralens.examiner.memory.allowance import Allowance, lifted
 from infralens.examiner.run.trial import current_trial, handed_over, received
 from infralens.labs import Lab
 
@@ -44,7 +44,8 @@ MOST_HANDED_TIMES = 4
 MOST_HANDED_BYTES = 2**18
 # The same for an answer: the examiner computes with it, in operations that nothing stops.
 MOST_ANSWERED_TIMES = 8
-MOST_ANSWERED_BYTES = 2**24
+MOST_ANSWERED_BYTES = 2**20
+OVERTIME_SECONDS = 20.0  # of the examiner at work on answers, after the lab's own time
 
 
 class Link:
@@ -75,6 +76,8 @@ class Link:
         self.last_words = ""
         self.no_grad = True
         self.given_bytes = self.handed_bytes = 0
+        self.served_bytes = 0  # the most that one use of something lent gave
+        self.begun = time.monotonic()  # the check in progress
         self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
 
     def close(self) -> None:
@@ -88,13 +91,18 @@ class Link:
         """One question to the learner's code and its answer."""
         self._require_loaded()
         answer = self._exchange(message, self.lab.limits.call_seconds)
-        most = MOST_ANSWERED_TIMES * self.given_bytes + MOST_ANSWERED_BYTES
+        most = MOST_ANSWERED_TIMES * (self.given_bytes + self.served_bytes) + MOST_ANSWERED_BYTES
         if self.handed_bytes > most:
-            size = f"{self.handed_bytes / 1e6:,.0f} MB"
+            size = f"{self.handed_bytes / 1e6:,.1f} MB"
             sentence = f"returned {size}, far more than any right answer to what the check gave"
             raise MismatchError(sentence, answer=NO_ANSWER)
         received(answer)
         return answer
+
+    def latest(self) -> float:
+        """When the examiner stops computing with what was answered in this check."""
+        overtime = min(OVERTIME_SECONDS, self.lab.limits.lab_seconds)
+        return max(self.deadline or time.monotonic(), self.begun) + overtime
 
     def output(self) -> str:
         """What the submission has printed since the current check began."""
@@ -102,7 +110,8 @@ class Link:
 
     def begin_check(self) -> None:
         self.lent.clear()
-        self.given_bytes = 0
+        self.given_bytes = self.served_bytes = 0
+        self.begun = time.monotonic()
         self.last_words = ""
         if self.process is not None:
             self.process.output.start()
@@ -143,7 +152,8 @@ class Link:
     def _ready(self, *, last: bool = False) -> CandidateProcess | None:
         """A candidate that says so. What goes wrong before is ours: nothing is loaded yet."""
         try:
-            self.process, self.generation = self.start(), self.generation + 1
+            with lifted():
+                self.process, self.generation = self.start(), self.generation + 1
             self._receive("ready", None, time.monotonic() + START_SECONDS)
         except (NoAnswerError, OSError) as error:
             if not last:  # an earlier process of the submission may have ended it
@@ -189,7 +199,9 @@ class Link:
                 self._lose()
                 raise NoAnswerError("your code asked again before it had taken the last answer")
             allowed = allowed or Allowance()
-            process.send(self._served(reply, until, allowed))
+            frame = self._served(reply, until, allowed)
+            self.served_bytes = max(self.served_bytes, len(frame))
+            process.send(frame)
 
     def _send(self, process: CandidateProcess, message: dict[str, Any]) -> None:
         try:

@@ -19,21 +19,30 @@ LEAST_SECONDS = 0.001  # zero would mean no alarm
 Result = TypeVar("Result")
 
 
-def done_by(until: float, work: Callable[[], Result]) -> Result:
+def done_by(until: float | Callable[[], float], work: Callable[[], Result]) -> Result:
     """What `work()` gives; AlarmError once `time.monotonic()` has come to `until`.
 
-    For the main thread. Not a context manager, whose own lines the alarm could interrupt.
+    `until` may be asked for again when it has come: what is not known yet may move. One may run in
+    another. For the main thread. Not a context manager, whose own lines the alarm could interrupt.
     """
     if sys.platform == "win32":
         return work()
 
+    def left() -> float:
+        return (until() if callable(until) else until) - time.monotonic()
+
     def ring(number: int, frame: FrameType | None) -> None:
-        raise AlarmError
+        more = left()
+        if more <= 0:
+            raise AlarmError
+        signal.setitimer(signal.ITIMER_REAL, max(more, LEAST_SECONDS))
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), LEAST_SECONDS))
+    outer, _ = signal.setitimer(signal.ITIMER_REAL, max(left(), LEAST_SECONDS))
     try:
         return work()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if outer:  # it rings at once, and sees for itself how long is left
+            signal.setitimer(signal.ITIMER_REAL, LEAST_SECONDS)

@@ -16,12 +16,15 @@ from infralens.examiner.compare.describe import call_text
 from infralens.examiner.compare.inputs import Draw
 from infralens.examiner.errors import (
     NO_ANSWER,
+    AlarmError,
     GraderFaultError,
     LearnerError,
     MismatchError,
     NoAnswerError,
     UngradableError,
 )
+from infralens.examiner.isolation.alarm import done_by
+from infralens.examiner.memory.allowance import CHECK_BYTES, CHECK_SENTENCE, Allowance
 from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run import canary
@@ -65,6 +68,7 @@ PLAIN_PYTEST = (
 )
 
 MAX_MESSAGE = 2000  # a report holds a sentence, not what a submission can make of one
+OVERTIME = "computing with what your code answered took longer than this lab has time"
 STOPPED = "not run: an earlier check of this todo failed, and no more was asked for"
 FAILURES = (MismatchError, LearnerError, NoAnswerError, UngradableError)
 Emit = Callable[[dict[str, Any]], None]
@@ -223,10 +227,15 @@ class ExaminerPlugin:
         trial, case = Trial(hear=self.hear), case_id(item)
         self.link.begin_check()
         try:
-            with running(trial):
-                item.obj(**arguments)
+            with running(trial), Allowance(CHECK_BYTES, CHECK_SENTENCE).kept():
+                done_by(self.link.latest, lambda: item.obj(**arguments))
         except FAILURES as failure:
             return self._failed(item, arguments, trial, failure, round_)
+        except AlarmError:
+            if not trial.answers:
+                return self._faulty(item, "it takes longer than the lab has seconds")
+            late = NoAnswerError(OVERTIME, "timeout")
+            return self._failed(item, arguments, trial, late, round_)
         except GraderFaultError as fault:
             return self._faulty(item, str(fault))
         except pytest.skip.Exception as skipped:
