@@ -87,18 +87,18 @@ def isolation() -> tuple[Finding, ...]:
 
     lacks = template_lacks()
     value = "a copy of one that is ready" if lacks is None else "one by one, which takes seconds"
-    starts = Finding("candidates", value, True, lacks or "")
+    starts = (Finding("candidates", value, True, lacks or ""), *_system())
     reason = unavailable()
     if reason is not None:
         level = Finding("isolation", "process", True, f"no sandbox: {reason}")
-        return (starts, level)
+        return (*starts, level)
     from infralens.examiner.isolation.probes import probe_the_sandbox
     from infralens.examiner.isolation.seccomp import refused
 
     probes = probe_the_sandbox()
     level = Finding("isolation", "sandbox", all(probe.held for probe in probes))
     return (
-        starts,
+        *starts,
         level,
         *(
             Finding(
@@ -115,6 +115,19 @@ def isolation() -> tuple[Finding, ...]:
             bool(refused()),
             listed=refused(),
         ),
+    )
+
+
+def _system() -> tuple[Finding, ...]:
+    """What grading rests on that a system may lack: processes in view, memory out of view."""
+    from infralens.examiner.isolation.system import exposed, unwatchable
+
+    unseen, open_ = unwatchable(), exposed()
+    watched = "in view" if unseen is None else "out of view: nothing can be graded"
+    memory = "kept from your other processes" if open_ is None else "open to your other processes"
+    return (
+        Finding("processes", watched, unseen is None, unseen or ""),
+        Finding("judges' memory", memory, True, open_ or ""),
     )
 
 

@@ -54,9 +54,14 @@ class Commands(click.Group):
     """The group of all commands; knows their order and suggests the nearest name."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command; where there is no room for its output, or no current folder, say so."""
+        """Run a command; say so where the system lacks what it needs: room, a folder, /proc."""
+        from infralens.examiner.errors import UnavailableError
+
         try:
             return super().main(*args, **kwargs)
+        except UnavailableError as error:
+            click.echo(f"infralens: {error}", err=True)
+            sys.exit(WRONG_USAGE)
         except OSError as error:
             if error.filename == sys.executable:  # as by another user, whom it is closed to
                 sentence = f"{sys.executable} cannot be started: {error.strerror}"

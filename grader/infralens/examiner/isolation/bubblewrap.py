@@ -50,6 +50,8 @@ def unavailable() -> str | None:
     """Why there is no sandbox here, in a few words; None when there is one."""
     if sys.platform != "linux":
         return "bubblewrap is for Linux"
+    if not Path("/proc/self/uid_map").exists():
+        return "/proc is not mounted"
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
     if _is_root() and shutil.which("setpriv") is None:

@@ -27,6 +27,7 @@ from infralens.examiner.isolation.process import (
     kill_descendants,
     stay_private,
 )
+from infralens.examiner.isolation.system import exposed, unwatchable
 from infralens.examiner.service.log import OnPrint, as_wished, shown
 from infralens.examiner.service.protocol import FINAL, Request
 from infralens.examiner.service.result import report_of, void_report
@@ -54,11 +55,12 @@ class _Line:
     """The two pipes to one examiner process, and what signs each line on them.
 
     The token is known to the two ends alone: what somebody else writes into a pipe is no line of
-    ours. It is made, and handed over, when nobody can read the memory of either end any more.
+    ours. It is made, and handed over, when nobody can read the memory of either end any more,
+    unless this system keeps nobody's memory from anyone.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
+        self.process, self.kept = process, exposed() is None
         self.token = ""
         self.open = threading.Event()
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -74,7 +76,7 @@ class _Line:
         assert self.process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
             for line in self.process.stdout:
-                if not self.token and _says_private(line) and is_private(self.process.pid):
+                if not self.token and _says_private(line) and self._is_private():
                     self.token = secrets.token_hex(16)
                     self.write({})
                     self.open.set()
@@ -82,6 +84,9 @@ class _Line:
                     self.events.put(event)
         self.events.put(None)
         self.open.set()
+
+    def _is_private(self) -> bool:
+        return not self.kept or is_private(self.process.pid)
 
 
 class Examiner:
@@ -99,6 +104,8 @@ class Examiner:
         self._start()
 
     def _start(self) -> None:
+        if (reason := unwatchable()) is not None:
+            raise UnavailableError(f"Nothing can be graded here: {reason}.")
         stay_private()  # before there is a token: this memory holds it
         # Everything temporary lies in here, and goes even when the examiner is killed.
         sweep()
