@@ -31,6 +31,7 @@ MAY_KNOW = {
         "infralens.examiner.isolation.bubblewrap",
         "infralens.examiner.isolation.probes",
         "infralens.examiner.isolation.seccomp",
+        "infralens.examiner.isolation.system",
         "infralens.examiner.isolation.launch",
     ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),

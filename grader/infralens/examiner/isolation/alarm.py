@@ -16,6 +16,7 @@ from typing import TypeVar
 from infralens.examiner.errors import AlarmError
 
 LEAST_SECONDS = 0.001  # zero would mean no alarm
+MOST_SECONDS = 1e6  # no timer runs longer; who is to be rung later is asked again then
 Result = TypeVar("Result")
 
 
@@ -29,7 +30,7 @@ def done_by(until: float | Callable[[], float], work: Callable[[], Result]) -> R
         return work()
 
     def left() -> float:
-        return (until() if callable(until) else until) - time.monotonic()
+        return min((until() if callable(until) else until) - time.monotonic(), MOST_SECONDS)
 
     def ring(number: int, frame: FrameType | None) -> None:
         more = left()

@@ -7,6 +7,7 @@ a grade in two processes has the last word there.
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -33,6 +34,10 @@ class InProcess:
 
     def begin_check(self) -> None:
         """Nothing is lent across, and nobody listens to what is printed."""
+
+    def latest(self) -> float:
+        """No end: each call has its own, and the rest is ours."""
+        return math.inf
 
     def output(self) -> str:
         return ""
