@@ -151,8 +151,12 @@ def test_nothing_is_graded_where_the_texts_have_faults(begun: Path) -> None:
 
 def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) -> None:
     lab = finished(begun)
-    proof = prove(lab, seeds=2)
+    twin = WRONG.partition("  says")[0].replace("doubled", "twice") + WRONG[WRONG.index("  rep") :]
+    (lab.suite / "wrong.yaml").write_text(WRONG + twin, encoding="utf-8")
+    proof = prove(lab, seeds=2, nameless=True)
     assert [fault.sentence for fault in proof.faults] == []
+    (confusion,) = proof.confusions
+    assert confusion.sentence.startswith("7.1 twice is named doubled everywhere: The numbers were")
     assert lab.solution is not None
     with examiner(serve=True) as warm:
         assert grade(lab, lab.solution, using=warm).passed

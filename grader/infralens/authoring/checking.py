@@ -44,9 +44,11 @@ def check_labs(
     jobs: int | None,
     console: Console,
     despite_texts: bool = False,
+    nameless: bool = False,
 ) -> list[Proof]:
     """The proof of each lab. With `ref`, solutions and stubs are those of that git revision.
 
+    With `nameless`, the wrong answers that have no name are judged as well.
     Where a lab's texts have faults it is not graded, unless `despite_texts`.
     """
     with ExitStack() as stack:
@@ -73,6 +75,7 @@ def check_labs(
                 seeds=seeds,
                 on_step=lambda step: progress.update(task, description=step),
                 despite_texts=despite_texts,
+                nameless=nameless,
             )
             progress.update(task, description=f"{len(proof.faults)} faults", total=1, completed=1)
             return proof

@@ -36,6 +36,26 @@ class MarginRow:
     numeric: bool = False
 
 
+@dataclass(frozen=True)
+class Confusion:
+    """A wrong answer that goes under another's name in these checks; `everywhere`: in all it fails.
+
+    The sentence of that name should be true of it.
+    """
+
+    todo: str
+    wrong: str
+    named: str
+    explanation: str
+    checks: tuple[str, ...]
+    everywhere: bool
+
+    @property
+    def sentence(self) -> str:
+        where = "everywhere" if self.everywhere else f"in {', '.join(self.checks)}"
+        return f"{self.todo} {self.wrong} is named {self.named} {where}: {self.explanation}"
+
+
 @dataclass
 class Proof:
     """What was found out about one lab. No faults is what an author wants to see."""
@@ -43,6 +63,7 @@ class Proof:
     lab: Lab
     faults: list[Fault] = field(default_factory=list)
     margins: dict[str, MarginRow] = field(default_factory=dict)
+    confusions: list[Confusion] = field(default_factory=list)
     misconceptions: int = 0
     grades: int = 0
     texts_alone: bool = False  # they have faults, so that nothing was graded

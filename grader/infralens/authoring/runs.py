@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from infralens.authoring.judging import TRUSTED, WHETHER_PAID, judge_wrong
-from infralens.authoring.proofs import MarginRow, Proof
+from infralens.authoring.proofs import Confusion, MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, Wishes, examiner, grade, rehearse
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
 from infralens.stubs import MarkerError
+from infralens.wrong import wrong_answers
 
 SEEDS = 20
 SEEDS_A_MISCONCEPTION = 5  # so many of the solution's seeds are one for each misconception
@@ -61,6 +62,7 @@ def prove(
     first_seed: int = 0,
     chosen: Choose = None,
     crossing: int | None = CROSSING,
+    nameless: bool = False,
     on_step: OnStep = lambda step: None,
     despite_texts: bool = False,
 ) -> Proof:
@@ -69,6 +71,7 @@ def prove(
     Where the texts have faults nothing is graded, which takes minutes, unless `despite_texts`.
     So many misconceptions (None: all) are `crossing` to a process of their own, as answers of
     learners do, at the two levels in turn; the examiner runs the others.
+    With `nameless`, wrong answers that have no name are judged too, and the names they get noted.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
     asked, since another might be the one that it alone catches.
     """
@@ -89,6 +92,8 @@ def prove(
         if prove_solution(workbench, seeds):
             prove_rehearsal(workbench)
             prove_misconceptions(workbench)
+            if nameless:
+                prove_nameless(workbench)
             prove_nothing_is_left(workbench)
             prove_no_draw_pays(workbench, seeds // SEEDS_A_MISCONCEPTION)
             if chosen is None:
@@ -264,6 +269,36 @@ def prove_misconceptions(bench: Workbench) -> None:
             said = "; ".join(f"{check.name}: {check.message}" for check in killers)
             proof.fault(f"misconception {wrong.name} is not named (seed {seed}; {named}; {said})")
         _record_kills(proof, wrong, killers)
+        _record_confusions(proof, wrong.todo, wrong.name, killers)
+
+
+def prove_nameless(bench: Workbench) -> None:
+    """Each wrong answer that has no name fails its todo; under which names it goes is noted."""
+    proof, lab = bench.proof, bench.proof.lab
+    others = [wrong for wrong in wrong_answers(lab) if wrong.says is None]
+    for number, wrong in enumerate(others, start=1):
+        bench.on_step(f"wrong answer {number} of {len(others)}: {wrong.name}")
+        proof.grades += 1
+        path, seed = bench.folder / lab.file, bench.first_seed + number
+        report = judge_wrong(lab, wrong, path, bench.warm, seed=seed, wishes=Wishes())
+        if report.grader_error:
+            proof.fault(f"wrong answer {wrong.name}: {report.grader_error}")
+        elif report.score:
+            proof.fault(f"wrong answer {wrong.name} passes todo {wrong.todo} with seed {seed}")
+        else:
+            killers = [check for _, check in unpassed(report)]
+            _record_confusions(proof, wrong.todo, wrong.name, killers)
+
+
+def _record_confusions(proof: Proof, todo: str, wrong: str, killers: Sequence[CheckResult]) -> None:
+    said = [check for check in killers if check.misconception not in (None, wrong)]
+    for named in dict.fromkeys(check.misconception for check in said):
+        so = [check for check in said if check.misconception == named]
+        explanation = next((c.detail.explanation for c in so if c.detail), None)
+        names = tuple(check.name for check in so)
+        proof.confusions.append(
+            Confusion(todo, wrong, named or "", explanation or "", names, len(so) == len(killers))
+        )
 
 
 def prove_nothing_is_left(bench: Workbench) -> None:

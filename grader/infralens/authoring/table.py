@@ -41,6 +41,15 @@ def show_proofs(proofs: Sequence[Proof], console: Console, *, margins: bool) -> 
         for proof in proofs:
             console.print()
             console.print("\n".join(margin_lines(proof)), soft_wrap=True)
+    confusions = [
+        f"{proof.lab.short}: {confusion.sentence}"
+        for proof in proofs
+        for confusion in proof.confusions
+    ]
+    if confusions:
+        console.print("\nUnder another's name; is what it says true of them?")
+        console.print("\n".join(confusions), soft_wrap=True)
+        console.print()
     for proof in proofs:
         for fault in proof.faults:
             console.print(f"{fault.lab}: {fault.sentence}", soft_wrap=True)

@@ -38,6 +38,7 @@ from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 )
 @click.option("--jobs", type=click.IntRange(1), help="Labs proven at the same time.")
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
+@click.option("--confusions", is_flag=True, help="Judge the wrong answers without a name as well.")
 @click.option("--despite-texts", is_flag=True, help="Grade also where its texts have faults.")
 @click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
 @verbose_option
@@ -49,12 +50,14 @@ def check(
     seeds: int,
     jobs: int | None,
     margins: bool,
+    confusions: bool,
     despite_texts: bool,
     write: bool,
 ) -> None:
     """For authors: prove every lab. One line a fault; exit code 1 when there is one.
 
     Faults of a lab's texts come at once; it is graded, which takes minutes, when there is none.
+    Wrong answers that go under another's name are listed: what is said of them should be true.
     """
     from infralens.authoring.checking import (
         SolutionsUnavailableError,
@@ -75,6 +78,7 @@ def check(
             jobs=jobs,
             console=terminal(stderr=True),
             despite_texts=despite_texts,
+            nameless=confusions,
         )
     except SolutionsUnavailableError as error:
         raise UsageError(str(error)) from None
