@@ -98,7 +98,7 @@ MAY_KNOW = {
         "infralens.authoring",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.
-    "infralens.suites": ("infralens.examiner", "infralens.shapes"),
+    "infralens.suites": ("infralens.examiner", "infralens.shapes", "infralens.suites.networks"),
     "infralens.shapes": ("infralens.shapes",),
     "infralens.cli": (ALL,),
     "infralens.__main__": ("infralens.cli",),

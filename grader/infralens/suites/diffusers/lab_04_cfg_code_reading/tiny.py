@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +22,7 @@ from diffusers import (
 from torch import Tensor
 
 from infralens.examiner import Namespace, Recorded, quiet_transformers, recorded, remote
+from infralens.suites.networks import frozen, seeded
 
 LATENT_CHANNELS = 4
 EMBED_WIDTH = 24
@@ -41,17 +40,6 @@ TABLE = {
 }
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
-def _frozen(module: Any, device: str) -> Any:
-    return module.eval().requires_grad_(False).to(device)
-
-
 @functools.lru_cache
 def unet(device: str = "cpu") -> Any:
     """UNet2DConditionModel: latents (B, 4, H, W) of any sides, embeddings (B, L, 24).
@@ -59,7 +47,7 @@ def unet(device: str = "cpu") -> Any:
     One level, no middle, and one attention to the text on the way down: a call takes few
     milliseconds.
     """
-    with _seeded(4):
+    with seeded(4):
         module = UNet2DConditionModel(
             sample_size=8,
             in_channels=LATENT_CHANNELS,
@@ -73,13 +61,13 @@ def unet(device: str = "cpu") -> Any:
             attention_head_dim=4,  # the number of heads
             norm_num_groups=8,
         )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
 def vae(device: str = "cpu") -> Any:
     """AutoencoderKL: images (B, 3, 2H, 2W), latents (B, 4, H, W)."""
-    with _seeded(5):
+    with seeded(5):
         module = AutoencoderKL(
             block_out_channels=(8, 16),
             down_block_types=("DownEncoderBlock2D",) * 2,
@@ -87,7 +75,7 @@ def vae(device: str = "cpu") -> Any:
             latent_channels=LATENT_CHANNELS,
             norm_num_groups=4,
         )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 def scheduler(name: str, **config: Any) -> Any:

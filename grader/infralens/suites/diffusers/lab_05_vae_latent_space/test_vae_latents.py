@@ -29,6 +29,7 @@ from infralens.examiner import (
     todo,
     unpack,
 )
+from infralens.suites.networks import seeded
 
 LEVELS = {"ordinary": (-4.0, 3.0), "above": (10.0, 35.0), "below": (-45.0, -20.0)}
 CONVENTIONS = ("scaled", "shifted", "standardized", "standardized with a shift")
@@ -38,8 +39,7 @@ SIDES = ("height", "width")
 @lru_cache
 def network(blocks: int, channels: int, colors: int, device: str) -> Any:
     """A tiny AutoencoderKL in eval mode; its images go well beyond −1 and 1."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(blocks)
+    with seeded(blocks):
         vae = AutoencoderKL(
             in_channels=colors,
             out_channels=colors,

@@ -20,6 +20,7 @@ import safetensors.torch
 import torch
 
 from infralens.examiner import Draw, quiet_transformers
+from infralens.suites.networks import seeded
 
 Files = dict[str, bytes]
 
@@ -118,8 +119,7 @@ def saved() -> Mapping[str, bytes]:
     quiet_transformers()
     from diffusers import StableDiffusionPipeline
 
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(6)
+    with seeded(6):
         pipe = StableDiffusionPipeline(
             vae=vae(),
             text_encoder=text_encoder(),

@@ -27,16 +27,12 @@ from infralens.examiner import (
     todo,
     unpack,
 )
+from infralens.suites.networks import frozen, seeded
 
 # The angle is a float32 product of up to 1400: its rounding alone moves a sine by 1e-4. That also
 # sets the tolerance, so many angles are drawn: over few the library may be exact by chance.
 ANGLE_ULPS = 2048
 MODULATION = ("normalised", "gate_msa", "shift_mlp", "scale_mlp", "gate_mlp")
-
-
-def frozen(module: Any, device: torch.device) -> Any:
-    """The module as it is used for inference, on the device of the inputs."""
-    return module.eval().requires_grad_(False).to(device)
 
 
 # 7.1
@@ -476,8 +472,7 @@ LAYERS = {  # of a block: rows and columns in multiples of its width, and how li
 @lru_cache
 def block(heads: int, size: int, device: torch.device) -> Any:
     """A BasicTransformerBlock as DiT has it. Its weights but the embedding's are given later."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(heads)
+    with seeded(heads):
         library = BasicTransformerBlock(
             dim=heads * size,
             num_attention_heads=heads,
@@ -557,8 +552,7 @@ def test_a_block_is_basic_transformer_block(candidate: Any, draw: Draw, case: st
 @lru_cache
 def unet(levels: int, layers: int, device: torch.device) -> Any:
     """A tiny UNet2DConditionModel; on several levels its skips have the same shape."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(levels)
+    with seeded(levels):
         library = UNet2DConditionModel(
             block_out_channels=(8, 12, 12)[:levels],
             layers_per_block=layers,

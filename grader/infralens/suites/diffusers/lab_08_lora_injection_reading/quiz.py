@@ -9,6 +9,7 @@ from torch import Tensor
 
 from infralens.quiz import question
 from infralens.suites.diffusers.lab_08_lora_injection_reading import tiny
+from infralens.suites.networks import seeded
 
 LAYER = f"{tiny.PLACES['linear']}.transformer_blocks.0.attn1.to_q"
 
@@ -17,7 +18,7 @@ def unet_with_adapter() -> tuple[Any, Any]:
     """A small UNet with an adapter of rank 2 and alpha 2 on one layer; and that layer."""
     unet = tiny.adapted(tiny.small(), [LAYER], 2, 2.0)
     layer = unet.get_submodule(LAYER)
-    with tiny.seeded():
+    with seeded(8):
         layer.lora_B["default"].weight.data.normal_()
     return unet, layer
 
@@ -91,7 +92,7 @@ def scale_after_fusing() -> bool:
     fuse_lora how strong it is to be."""
     unet, _ = unet_with_adapter()
     unet.fuse_lora()
-    with tiny.seeded():
+    with seeded(8):
         latents, context = torch.randn(1, 4, 8, 8), torch.randn(1, 3, tiny.CONTEXT)
     with torch.no_grad():
         plain = unet(latents, 1, context).sample

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from infralens.examiner import quiet_transformers
 from infralens.shapes import FOLDER, LORA_FOLDER
+from infralens.suites.networks import seeded
 
 State = dict[str, Tensor]
 LINEAR: dict[str, Any] = {
@@ -30,19 +30,11 @@ LINEAR: dict[str, Any] = {
 CONTEXT = 24
 
 
-@contextmanager
-def seeded() -> Iterator[None]:
-    """Torch's own random numbers from a fixed seed, and afterwards as they were."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(8)
-        yield
-
-
 @functools.lru_cache
 def small(context: int = CONTEXT) -> Any:
     """A UNet whose attention blocks begin and end in linear layers."""
     quiet_transformers()
-    with seeded():
+    with seeded(8):
         return UNet2DConditionModel(**LINEAR, cross_attention_dim=context).eval()
 
 
@@ -115,7 +107,7 @@ def adapted(unet: Any, targets: Sequence[str], rank: int, alpha: float) -> Any:
     from peft import LoraConfig
 
     unet = copied(unet)
-    with seeded():
+    with seeded(8):
         unet.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(targets)))
     return unet
 

@@ -20,21 +20,11 @@ from torch import Tensor
 
 from infralens import shapes
 from infralens.examiner import Draw, quiet_transformers
+from infralens.suites.networks import frozen, seeded
 
 LATENT_CHANNELS = 4
 
 Residuals = tuple[list[Tensor], Tensor]  # down residuals, mid residual
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
-def _frozen(module: Any, device: str) -> Any:
-    return module.eval().requires_grad_(False).to(device)
 
 
 # Networks
@@ -43,7 +33,7 @@ def _frozen(module: Any, device: str) -> Any:
 @functools.lru_cache
 def tiny_unet(device: str = "cpu") -> Any:
     """UNet2DConditionModel with four skips and one level of cross-attention."""
-    with _seeded(9):
+    with seeded(9):
         module = UNet2DConditionModel(
             sample_size=8,
             block_out_channels=(16, 32),
@@ -54,14 +44,14 @@ def tiny_unet(device: str = "cpu") -> Any:
             attention_head_dim=4,  # the number of heads
             norm_num_groups=8,
         )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 def new_controlnet(device: str = "cpu") -> Any:
     """ControlNetModel.from_unet as it comes: its zero convolutions are zero."""
-    with _seeded(10):
+    with seeded(10):
         module = ControlNetModel.from_unet(tiny_unet(), conditioning_embedding_out_channels=(8, 16))
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
@@ -73,7 +63,7 @@ def fresh_controlnet(device: str = "cpu") -> Any:
 @functools.lru_cache
 def narrow_controlnet(device: str = "cpu") -> Any:
     """One with few channels, in its middle a single one; its zero convolutions are zero."""
-    with _seeded(11):
+    with seeded(11):
         module = ControlNetModel(
             down_block_types=("DownBlock2D", "DownBlock2D"),
             mid_block_type="UNetMidBlock2D",
@@ -82,18 +72,18 @@ def narrow_controlnet(device: str = "cpu") -> Any:
             norm_num_groups=1,
             conditioning_embedding_out_channels=(8, 16),
         )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
 def tiny_controlnet(number: int = 0, device: str = "cpu") -> Any:
     """One of three ControlNets for `tiny_unet`, as different as if trained for other images."""
-    with _seeded(20 + number):
+    with seeded(20 + number):
         module = ControlNetModel.from_unet(tiny_unet(), conditioning_embedding_out_channels=(8, 16))
         for zero in (*zero_convs(module), module.controlnet_cond_embedding.conv_out):
             torch.nn.init.normal_(zero.weight, std=2 / zero.weight.shape[1] ** 0.5)
             torch.nn.init.normal_(zero.bias, std=0.5)
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
@@ -102,14 +92,14 @@ def shipped_unet(device: str = "cpu") -> Any:
     module = UNet2DConditionModel.from_pretrained(
         shapes.FOLDER, subfolder="unet", local_files_only=True
     )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
 def shipped_controlnet(device: str = "cpu") -> Any:
     """The trained ControlNet of the shapes pipeline, which follows edge maps."""
     module = ControlNetModel.from_pretrained(shapes.CONTROLNET_FOLDER, local_files_only=True)
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 class Pair(NamedTuple):

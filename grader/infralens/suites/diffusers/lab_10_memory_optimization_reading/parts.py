@@ -18,17 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from infralens import shapes
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
-def _frozen(module: Any, device: str = "cpu") -> Any:
-    return module.eval().requires_grad_(False).to(device)
+from infralens.suites.networks import frozen, seeded
 
 
 class Lent:
@@ -109,14 +99,14 @@ def autoencoder(name: str, device: str = "cpu") -> Any:
         module = AutoencoderKL.from_pretrained(
             shapes.FOLDER, subfolder="vae", local_files_only=True
         )
-        return _frozen(module, device)
+        return frozen(module, device)
     channels = {
         "tiny": (8, 16),
         "one level": (8,),
         "three levels": (8, 12, 20),
         "four levels": (4, 8, 8, 12),
     }[name]
-    with _seeded(10):
+    with seeded(10):
         module = AutoencoderKL(
             block_out_channels=channels,
             down_block_types=("DownEncoderBlock2D",) * len(channels),
@@ -125,7 +115,7 @@ def autoencoder(name: str, device: str = "cpu") -> Any:
             norm_num_groups=4,
             mid_block_add_attention=False,
         )
-    return _frozen(module, device)
+    return frozen(module, device)
 
 
 @functools.lru_cache
@@ -379,13 +369,13 @@ def unet(name: str) -> Any:
         module = UNet2DConditionModel.from_pretrained(
             shapes.FOLDER, subfolder="unet", local_files_only=True
         )
-        return _frozen(module)
-    return _frozen(new_unet())
+        return frozen(module)
+    return frozen(new_unet())
 
 
 def new_unet() -> Any:
     """One as it comes, with trainable weights."""
-    with _seeded(11):
+    with seeded(11):
         return UNet2DConditionModel(
             sample_size=8,
             block_out_channels=(8, 16),
