@@ -26,7 +26,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
-    for name in [known for known in sys.modules if known.split(".")[0] == NAME]:
+    for name in [known for known in sys.modules if known.split(".")[0] in (NAME, "shared_91")]:
         del sys.modules[name]
 
 
@@ -41,6 +41,18 @@ def test_an_edited_helper_has_its_suite_imported_again(suite: Path) -> None:
     suites.refresh(suite)
     assert imported() is first
     (suite / "tiny.py").write_text("VALUE = 2\n", encoding="utf-8")  # of the same size
+    suites.refresh(suite)
+    assert imported().VALUE == 2
+
+
+def test_a_helper_that_suites_share_is_noticed_too(suite: Path) -> None:
+    shared = suite.parent / "shared_91.py"
+    shared.write_text("VALUE = 1\n", encoding="utf-8")
+    (suite / "tiny.py").write_text("from shared_91 import VALUE\n", encoding="utf-8")
+    suites = ImportedSuites()
+    suites.refresh(suite)
+    assert imported().VALUE == 1
+    shared.write_text("VALUE = 2\n", encoding="utf-8")
     suites.refresh(suite)
     assert imported().VALUE == 2
 

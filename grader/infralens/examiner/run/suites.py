@@ -22,9 +22,10 @@ class ImportedSuites:
     def refresh(self, suite: Path) -> None:
         """Before a run: forget what stands in the way of importing this suite as it is now.
 
-        A helper beside the checks counts as the checks do.
+        A helper counts as the checks do: one beside them, or one that several suites share.
         """
-        state = {str(path): _state(path) for path in sorted(suite.rglob("*.py"))}
+        shared = (*suite.parent.glob("*.py"), *suite.parents[1].glob("*.py"))
+        state = {str(path): _state(path) for path in (*suite.rglob("*.py"), *shared)}
         known = self._states.get(suite)
         if known is not None and known != state:
             _forget(known | state)
