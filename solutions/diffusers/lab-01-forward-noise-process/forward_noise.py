@@ -119,9 +119,8 @@ def velocity(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod:
     [-5.2, -7.4]
     """
     ### BEGIN SOLUTION
-    share = alphas_cumprod[timesteps].reshape(-1, *[1] * (original.ndim - 1))
-    signal, spread = share.sqrt(), (1 - share).sqrt()
-    return (signal * noise - spread * original).to(original.dtype)
+    kept = alphas_cumprod[timesteps].reshape(-1, *[1] * (original.ndim - 1))
+    return (kept.sqrt() * noise - (1 - kept).sqrt() * original).to(original.dtype)
     ### END SOLUTION
 
 
