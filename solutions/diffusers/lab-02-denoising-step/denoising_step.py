@@ -73,14 +73,14 @@ def predict_epsilon(
     [0.5, 1.0, 1.0]
     """
     ### BEGIN SOLUTION
-    signal, noise = alpha_bar.sqrt(), (1 - alpha_bar).sqrt()
+    signal, spread = alpha_bar.sqrt(), (1 - alpha_bar).sqrt()
     if prediction_type == "epsilon":
         return model_output
     if prediction_type == "sample":
-        return (sample - signal * model_output) / noise
+        return (sample - signal * model_output) / spread
     if prediction_type == "v_prediction":
-        return signal * model_output + noise * sample
-    raise ValueError(f"unknown prediction_type: {prediction_type!r}")
+        return signal * model_output + spread * sample
+    raise ValueError(f"{prediction_type!r} is not a prediction_type")
     ### END SOLUTION
 
 
