@@ -13,7 +13,9 @@ from infralens.examiner import assert_equals, assert_matches, assert_tensor
 from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.compare.same import same_answer
 from infralens.examiner.errors import LearnerError, MismatchError
+from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.examiner.mistakes.naming import Names
+from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
 
@@ -95,6 +97,47 @@ def test_a_mistake_that_draws_is_not_contradicted_by_another_draw(names: Names) 
     settled = names.settled("90.1", "test_one", "dice")
     assert settled is not None
     assert settled.name == "dice"
+
+
+COUNTED = """
+CALLS = []
+
+@misconception("90.1", "counted", replaces="f", reads="x.md")
+def counted(n):
+    CALLS.append(n)
+    return 3 * n
+"""
+
+
+def test_what_a_misconception_came_to_serves_the_next_wrong_answer_on_the_same_inputs(
+    workshop: Any,
+) -> None:
+    lab, x, replays = workshop.lab("", misconceptions=COUNTED), torch.tensor([2.0, 1.0]), Replays()
+
+    def check(candidate: Any) -> None:
+        assert_matches(candidate.f(x), library=lambda: x, truth=lambda: x.double())
+
+    def named(factor: float, seed: int, case: str) -> str | None:
+        replays.begin(lab, seed)
+        trial = Trial()
+        with running(trial), pytest.raises(MismatchError) as caught:
+            check(RehearsedCandidate({"f": lambda n: factor * n}))
+        names = Names(lab, replays=replays)
+        found = names.find("90.1", "test_f", trial, caught.value, check, case)
+        return found.name if found else None
+
+    (counted,) = misconceptions_of(lab)
+    calls = counted.answer.__globals__["CALLS"]
+    assert [named(3.0, 1, "a"), named(2.0, 1, "a"), named(3.0, 1, "a")] == [
+        "counted",
+        None,
+        "counted",
+    ]
+    assert len(calls) == 1
+    named(3.0, 1, "b")
+    assert len(calls) == 2
+    named(3.0, 2, "a")
+    assert len(calls) == 3
 
 
 def test_an_answer_of_no_numbers_has_no_name(names: Names) -> None:

@@ -169,6 +169,10 @@ class Workbench:
             **more,
         )
 
+    def place_of(self, todo: str) -> int:
+        """The number of a todo in its lab, from 1."""
+        return [of.id for of in self.proof.lab.todos].index(todo) + 1
+
     def levels(self, known: Sequence[tuple[int, Misconception]]) -> dict[int, str]:
         """The numbers of those that are to cross, and at which level."""
         numbers = [number for number, _ in known]
@@ -251,7 +255,9 @@ def prove_misconceptions(bench: Workbench) -> None:
     levels = bench.levels(known)
     for number, wrong in known:
         bench.on_step(f"misconception {number} of {proof.misconceptions}: {wrong.name}")
-        seed, level = bench.first_seed + number, levels.get(number)
+        # In the examiner one seed a todo: what one of them is found to answer serves the others.
+        level = levels.get(number)
+        seed = bench.first_seed + (number if level else bench.place_of(wrong.todo))
         report = bench.judge(wrong, seed, level=level, wishes=Wishes())
         if report.grader_error:
             proof.fault(f"misconception {wrong.name}: {report.grader_error}")
@@ -279,7 +285,7 @@ def prove_nameless(bench: Workbench) -> None:
     for number, wrong in enumerate(others, start=1):
         bench.on_step(f"wrong answer {number} of {len(others)}: {wrong.name}")
         proof.grades += 1
-        path, seed = bench.folder / lab.file, bench.first_seed + number
+        path, seed = bench.folder / lab.file, bench.first_seed + bench.place_of(wrong.todo)
         report = judge_wrong(lab, wrong, path, bench.warm, seed=seed, wishes=Wishes())
         if report.grader_error:
             proof.fault(f"wrong answer {wrong.name}: {report.grader_error}")

@@ -31,6 +31,7 @@ from infralens.examiner.errors import (
     ReplayedError,
 )
 from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
+from infralens.examiner.mistakes.replays import Replayed, Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab
 
@@ -59,6 +60,7 @@ class Fit(Enum):
 class Evidence:
     """A failing case as it was seen."""
 
+    case: str
     check_name: str
     wrong: Any
     tolerance: float
@@ -69,37 +71,47 @@ class Evidence:
     judge: Callable[[Any], None] | None
     check: Callable[[RehearsedCandidate], object]
 
-    def fit(self, misconception: Misconception, given: Given) -> Fit:
-        """Run the case again with this misconception."""
-        answer, trial = self._answered(misconception, given)
-        if answer is _NOTHING:
+    def fit(
+        self, misconception: Misconception, given: Given, replays: Replays | None = None
+    ) -> Fit:
+        """Run the case again with this misconception, unless it is known what comes of it."""
+        key = (self.case, self.stop_at, misconception.todo, misconception.name)
+        replayed = replays.known.get(key) if replays else None
+        if replayed is None:
+            replayed = self._replayed(misconception, given)
+            if replays:
+                replays.known[key] = replayed
+        if replayed.answer is _NOTHING:
             return Fit.SILENT
-        alike = self._came_alike(trial)
-        if alike and same_answer(answer, self.wrong, self.tolerance):
+        alike = self._came_alike(replayed)
+        if alike and same_answer(replayed.answer, self.wrong, self.tolerance):
             return Fit.FITS
-        return Fit.CONTRADICTS if not alike or self._is_wrong(answer) else Fit.UNAFFECTED
+        if not alike or self._is_wrong(replayed.answer):
+            return Fit.CONTRADICTS
+        return Fit.UNAFFECTED
 
     def is_random(self, misconception: Misconception, given: Given) -> bool:
         """Whether it answers otherwise each time: such an answer speaks neither for nor against."""
-        first, again = (self._answered(misconception, given)[0] for _ in range(2))
+        first, again = (self._replayed(misconception, given).answer for _ in range(2))
         return not same_answer(first, again, self.tolerance)
 
-    def _answered(self, misconception: Misconception, given: Given) -> tuple[Any, Trial]:
+    def _replayed(self, misconception: Misconception, given: Given) -> Replayed:
         trial = Trial(stop_at=self.stop_at)
         try:
             stand_in = RehearsedCandidate(misconception.names(), given=given)
         except Exception:  # an edit that does not fit the solution: `check` tells, no grade does
-            return _NOTHING, trial
-        return _replay(functools.partial(self.check, stand_in), trial), trial
+            return Replayed(_NOTHING, (), ())
+        answer = _replay(functools.partial(self.check, stand_in), trial)
+        return Replayed(answer, tuple(trial.seen), tuple(trial.handed))
 
-    def _came_alike(self, trial: Trial) -> bool:
+    def _came_alike(self, replayed: Replayed) -> bool:
         """Whether everything before the failure was the same: what was compared, what was lent."""
-        earlier = zip(self.seen, trial.seen, strict=False)
+        earlier = zip(self.seen, replayed.seen, strict=False)
         return all(
             same_answer(mine, other, 2 * self.tolerances.get(place, 0.0)) or _says_nothing(mine)
             for place, (mine, other) in enumerate(earlier)
             if place < self.stop_at
-        ) and _handed_alike(self.handed, trial.handed)
+        ) and _handed_alike(self.handed, replayed.handed)
 
     def _is_wrong(self, answer: Any) -> bool:
         if self.judge is None:
@@ -123,6 +135,7 @@ class Names:
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
     given: Given = field(default_factory=dict)
+    replays: Replays | None = None
     fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
 
     def find(
@@ -132,13 +145,14 @@ class Names:
         trial: Trial,
         failure: MismatchError | LearnerError,
         check: Callable[[RehearsedCandidate], object],
+        case: str = "",
     ) -> Misconception | None:
         """The first misconception of this todo that gives the learner's answer, if one does.
 
         What was named in another check is tried first; what gave another answer in an earlier case
         of this check is not tried again. The search ends with NAMING_SECONDS.
         """
-        evidence = _evidence(check_name, trial, failure, check)
+        evidence = _evidence(case, check_name, trial, failure, check)
         if evidence is None:
             return None
         self._keep(todo_id, evidence)
@@ -162,9 +176,10 @@ class Names:
         trial: Trial,
         failure: MismatchError | LearnerError,
         check: Callable[[RehearsedCandidate], object],
+        case: str = "",
     ) -> None:
         """A failing case of a check that has its name: the name must fit it too."""
-        evidence = _evidence(check_name, trial, failure, check)
+        evidence = _evidence(case, check_name, trial, failure, check)
         if evidence is not None:
             self._keep(todo_id, evidence)
 
@@ -204,7 +219,7 @@ class Names:
         key = misconception.name, id(evidence)
         if key not in self.fits:
             began = time.thread_time()
-            self.fits[key] = evidence.fit(misconception, self.given)
+            self.fits[key] = evidence.fit(misconception, self.given, self.replays)
             self.seconds[todo_id] += time.thread_time() - began
         return self.fits[key]
 
@@ -220,6 +235,7 @@ class Names:
 
 
 def _evidence(
+    case: str,
     check_name: str,
     trial: Trial,
     failure: MismatchError | LearnerError,
@@ -232,6 +248,7 @@ def _evidence(
     mismatch = failure if isinstance(failure, MismatchError) else None
     margin = mismatch.margin if mismatch else None
     return Evidence(
+        case,
         check_name,
         wrong,
         margin.tolerance if margin else 0.0,

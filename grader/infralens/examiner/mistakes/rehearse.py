@@ -18,6 +18,7 @@ from infralens.examiner.candidate.submission import Submission
 from infralens.examiner.errors import AlarmError, LearnerError, NoAnswerError
 from infralens.examiner.isolation.alarm import done_by
 from infralens.examiner.mistakes.misconceptions import run_as_module
+from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.plugin import ExaminerPlugin, run_checks
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.labs import Lab
@@ -43,13 +44,17 @@ class InProcess:
         return ""
 
 
-def rehearsed(lab: Lab, text: str, suites: ImportedSuites, **options: Any) -> ExaminerPlugin:
+def rehearsed(
+    lab: Lab, text: str, suites: ImportedSuites, replays: Replays, *, seed: int, **options: Any
+) -> ExaminerPlugin:
     """Run the checks on this text, which is one of ours, in this process."""
     submission = Submission(text, f"<{lab.file}>")
     # A module of its own, not the one that names mistakes: they share no state.
     names = vars(run_as_module(text, submission.filename, "infralens_rehearsed"))
     candidate = RehearsedCandidate(names, _running(submission.filename, lab.limits.call_seconds))
-    plugin = ExaminerPlugin(lab, InProcess(submission), candidate, **options)
+    plugin = ExaminerPlugin(lab, InProcess(submission), candidate, seed=seed, **options)
+    replays.begin(lab, seed)
+    plugin.names.replays = replays
     run_checks(plugin, suites)
     return plugin
 

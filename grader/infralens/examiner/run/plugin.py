@@ -281,6 +281,7 @@ class ExaminerPlugin:
                 trial,
                 failure,
                 lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
+                f"{case_id(item)}, round {round_}",
             )
         status: CheckStatus = "failed"
         if isinstance(failure, NoAnswerError):

@@ -26,6 +26,7 @@ from infralens.examiner.isolation.process import (
     kill_descendants,
     stay_private,
 )
+from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.service.protocol import lab_of
 from infralens.examiner.service.stock import Setting, Spares, setting_of
@@ -44,6 +45,7 @@ class Service:
 
     spares: Spares
     suites: ImportedSuites
+    replays: Replays
     hear: Callable[[Any], Any]
 
 
@@ -57,7 +59,9 @@ def main(hear: Callable[[Any], Any] = lambda answer: answer) -> None:
     events.write('\n{"event": "private"}\n')
     events.flush()
     token = _token(requests)
-    service = Service(Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), hear)
+    service = Service(
+        Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), Replays(), hear
+    )
     spares = service.spares
 
     def end(*_: object) -> None:
@@ -245,6 +249,7 @@ def _rehearsal(
         lab,
         text,
         service.suites,
+        service.replays,
         seed=request["seed"],
         device=device,
         todos=frozenset(request["todos"]),
