@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,15 @@ FOLDER = "lab_90_probe"
 HEADER = "from typing import Any\nimport pytest\nimport torch\nfrom infralens.examiner import *\n"
 
 
+def named(wrong: Mapping[str, tuple[str, str]]) -> list[dict[str, str]]:
+    """The entries of misconceptions: under its name, what each replaces in the solution by what."""
+    said = {"todo": "90.1", "reads": "#more"}
+    return [
+        {**said, "name": name, "says": f"It is {name}.", "replace": replace, "by": by}
+        for name, (replace, by) in wrong.items()
+    ]
+
+
 @dataclass(frozen=True)
 class Workshop:
     """Makes labs in a folder, each with a suite of its own, and grades submissions to them.
@@ -40,7 +49,8 @@ class Workshop:
         suite: str,
         *,
         todos: Sequence[str] = ("90.1",),
-        misconceptions: str = "",
+        solution: str = "",
+        wrong: Mapping[str, tuple[str, str]] | str = "",
         suite_file: str | None = None,
         stub: str = "",
         **fields: Any,
@@ -51,9 +61,6 @@ class Workshop:
         home.mkdir(parents=True)
         name = suite_file or f"test_probe_{number}.py"
         (home / name).write_text(HEADER + textwrap.dedent(suite), encoding="utf-8")
-        if misconceptions:
-            text = HEADER + textwrap.dedent(misconceptions)
-            (home / "misconceptions.py").write_text(text, encoding="utf-8")
         data = {"title": "Probe", "goal": "A lab for tests.", "file": "probe.py"}
         data |= {"reading": "handbook/probe.md#more"}
         listed = [{"id": id_, "title": f"Todo {id_}", "points": 2, "names": []} for id_ in todos]
@@ -63,6 +70,13 @@ class Workshop:
         exercise.mkdir(parents=True)
         (exercise / "probe.py").write_text(stub, encoding="utf-8")
         (exercise / "README.md").write_text("# Probe\n\nThe page.\n", encoding="utf-8")
+        if solution:
+            path = root / "solutions" / "diffusers" / FOLDER.replace("_", "-") / "probe.py"
+            path.parent.mkdir(parents=True)
+            path.write_text(textwrap.dedent(solution), encoding="utf-8")
+        if wrong:
+            text = wrong if isinstance(wrong, str) else yaml.safe_dump(named(wrong))
+            (home / "wrong.yaml").write_text(text, encoding="utf-8")
         return read_lab(home / "lab.yaml", place_at(root))
 
     def submission(self, text: str) -> Path:

@@ -15,7 +15,6 @@ import pytest
 
 from infralens.examiner import assert_equals
 from infralens.examiner.errors import MismatchError
-from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
 from infralens.examiner.run.trial import Trial
 from infralens.grading import Wishes, examiner, grade
@@ -905,18 +904,9 @@ def test_a_misconception_that_returns_no_tuple_is_named(workshop: Any) -> None:
         assert_property(low, equals=lambda: x.min(), what="low")
         assert_property(high, equals=lambda: x.max(), what="high")
     """
-    wrong = """
-    @misconception("90.1", "low-only", replaces="ends", reads="handbook/probe.md#more")
-    def low_only(x):
-        \"\"\"Only the low end was returned.\"\"\"
-        return x.min()
-
-    @misconception("90.1", "high-only", replaces="ends", reads="handbook/probe.md#more")
-    def high_only(x):
-        \"\"\"Only the high end was returned.\"\"\"
-        return x.max()
-    """
-    lab = workshop.lab(suite, misconceptions=wrong)
+    both = "x.min(), x.max()"
+    wrong = {"low-only": (both, "x.min()"), "high-only": (both, "x.max()")}
+    lab = workshop.lab(suite, solution=f"def ends(x):\n    return {both}\n", wrong=wrong)
     report = workshop.grade(lab, "def ends(x):\n    return x.max()\n")
     assert report.todos[0].checks[0].misconception == "high-only"
     other = workshop.grade(lab, "def ends(x):\n    return x.mean()\n")
@@ -932,23 +922,18 @@ def test_a_misconception_is_named_where_a_check_calls_other_names_too(workshop: 
         answer = candidate.doubled(box).inside()
         assert_matches(answer, library=lambda: 2 * x, truth=lambda: 2 * x.double())
     """
-    wrong = """
+    solution = """
     class Box:
         def __init__(self, x):
             self.x = x
         def inside(self):
             return self.x
-    @misconception("90.1", "alone", replaces="doubled", reads="handbook/probe.md#more")
-    def tripled_alone(box):
-        \"\"\"Never named: the check calls wrapped, which is not there.\"\"\"
-        return Box(3 * box.x)
-    more = "handbook/probe.md#more"
-    @misconception("90.1", "tripled", replaces="doubled", reads=more, beside={"wrapped": Box})
-    def tripled(box):
-        \"\"\"You tripled it.\"\"\"
-        return Box(3 * box.x)
+    def wrapped(x):
+        return Box(x)
+    def doubled(box):
+        return Box(2 * box.x)
     """
-    lab = workshop.lab(suite, misconceptions=wrong)
+    lab = workshop.lab(suite, solution=solution, wrong={"tripled": ("2 *", "3 *")})
     text = """
 class Wrapped:
     def __init__(self, content): self.content = content
@@ -962,17 +947,10 @@ def doubled(box): return Wrapped(box.content * FACTOR)
     assert checks_of(workshop.grade(lab, "FACTOR = 4\n" + text))["test_twice"].misconception is None
 
 
-TRIED = """
-TRIED = []
-def told(name, answer):
-    TRIED.append(name)
-    return answer
-@misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
-def two():
-    return told("two", 2)
-@misconception("90.1", "three", replaces="one", reads="handbook/probe.md#more")
-def three():
-    return told("three", 3)
+TRYING = """
+from pathlib import Path
+def one():
+    return 1
 """
 
 
@@ -981,23 +959,30 @@ class Search:
     """A search for names, and which misconceptions it has tried."""
 
     names: Names
+    tried: Path
 
     def find(self, check_name: str, answer: Any) -> tuple[str | None, list[str]]:
         """The name found for this wrong answer to `one`, and the names tried for it."""
-        tried: list[str] = misconceptions_of(self.names.lab)[0].answer.__globals__["TRIED"]
-        tried.clear()
+        self.tried.write_text("", encoding="ascii")
         failure, trial = MismatchError("not one", answer=answer), Trial(compared=1)
 
         def check(stand_in: Any) -> None:
             assert_equals(stand_in.one(), value=1)
 
         named = self.names.find("90.1", check_name, trial, failure, check)
-        return named.name if named else None, list(tried)
+        return named.name if named else None, self.tried.read_text(encoding="ascii").split()
 
 
 @pytest.fixture
-def search(workshop: Any) -> Search:
-    return Search(Names(workshop.lab(ONE, misconceptions=TRIED)))
+def search(workshop: Any, tmp_path: Path) -> Search:
+    tried = tmp_path / "tried"
+
+    def telling(name: str, answer: int) -> tuple[str, str]:
+        told = f"with Path({str(tried)!r}).open('a') as file:\n    file.write('{name} ')"
+        return "return 1", f"{told}\nreturn {answer}"
+
+    wrong = {"two": telling("two", 2), "three": telling("three", 3)}
+    return Search(Names(workshop.lab(ONE, solution=TRYING, wrong=wrong)), tried)
 
 
 def test_no_name_is_looked_for_when_the_time_for_names_is_over(search: Search) -> None:
@@ -1042,14 +1027,8 @@ def test_no_name_is_looked_for_where_nothing_was_called(
     workshop: Any, tmp_path: Path, text: str, tried: bool
 ) -> None:
     seen = tmp_path / "seen"
-    wrong = f"""
-    from pathlib import Path
-    @misconception("90.1", "two", replaces="one", reads="handbook/probe.md#more")
-    def two():
-        Path({str(seen)!r}).touch()
-        return 2
-    """
-    lab = workshop.lab(ONE, misconceptions=wrong)
+    wrong = {"two": ("return 1", f"Path({str(seen)!r}).touch()\nreturn 2")}
+    lab = workshop.lab(ONE, solution=TRYING, wrong=wrong)
     assert not workshop.grade(lab, text).passed
     assert seen.exists() is tried
 
@@ -1088,13 +1067,16 @@ def test_a_misconception_is_named_only_when_its_answer_is_the_learners(workshop:
         assert_matches(candidate.double(x), library=lambda: 2 * x, truth=lambda: 2 * x.double())
     """
     wrong = """
-    @misconception("90.1", "squared", replaces="double", reads="handbook/probe.md#square")
-    def squared(x):
-        \"\"\"You squared it.
-        Doubling adds it to itself.\"\"\"
-        return x * x
-    """
-    lab = workshop.lab(suite, misconceptions=wrong)
+- todo: "90.1"
+  name: squared
+  says: >-
+    You squared it.
+    Doubling adds it to itself.
+  reads: "#square"
+  replace: 2 * x
+  by: x * x
+"""
+    lab = workshop.lab(suite, solution="def double(x):\n    return 2 * x\n", wrong=wrong)
     named = checks_of(workshop.grade(lab, "def double(x): return x ** 2\n"))["test_double"]
     assert named.misconception == "squared"
     assert named.detail is not None
@@ -1443,21 +1425,14 @@ def test_a_whole_step_result_in_place_of_its_tensor_is_told_and_named(workshop: 
         answer = candidate.loop(denoise, remote(Scheduler(), methods=["step"]), x)
         assert_property(answer, equals=lambda: x / 4, what="the latents")
     """
-    wrong = """
-    @misconception("90.1", "whole-result", replaces="loop", reads="handbook/probe.md#more")
-    def whole(denoiser, scheduler, x):
-        \"\"\"step gives an object: take its prev_sample.\"\"\"
-        for t in (1, 0):
-            x = scheduler.step(denoiser(x, t), t, x)
-        return x
-    """
-    lab = workshop.lab(suite, misconceptions=wrong)
     loop = (
         "def loop(d, s, x):\n"
         "    for t in (1, 0):\n"
         "        x = s.step(d(x, t), t, x){}\n"
         "    return x\n"
     )
+    wrong = {"whole-result": (").prev_sample", ")")}
+    lab = workshop.lab(suite, solution=loop.format(".prev_sample"), wrong=wrong)
     right = workshop.grade(lab, loop.format(".prev_sample"), isolation="process")
     assert right.score == 2
     check = workshop.grade(lab, loop.format(""), isolation="process").todos[0].checks[0]

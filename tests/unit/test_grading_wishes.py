@@ -23,17 +23,13 @@ def test_other(candidate):
     \"\"\"Other.\"\"\"
     assert_equals(candidate.two(), value=2)
 """
-NAMED = """
-@misconception("90.1", "three", replaces="one", reads="handbook/probe.md#more")
-def three():
-    \"\"\"It was three.\"\"\"
-    return 3
-"""
 THREE = "def one():\n    return 3\ndef two():\n    return 2\n"
 
 
 def test_a_grade_looks_for_names_and_goes_on_unless_it_is_asked_not_to(workshop: Any) -> None:
-    lab = workshop.lab(SUITE, todos=("90.1", "90.2"), misconceptions=NAMED)
+    wrong = {"three": ("return 1", "return 3")}
+    solution = THREE.replace("3", "1")
+    lab = workshop.lab(SUITE, todos=("90.1", "90.2"), solution=solution, wrong=wrong)
     whole = workshop.grade(lab, THREE)
     assert [c.misconception for c in whole.todos[0].checks] == ["three", "three"]
     short = workshop.grade(lab, THREE, wishes=Wishes(naming="none", stop="first failure"))

@@ -39,13 +39,6 @@ BLOCKS = """
         )
 """
 
-MISCONCEPTIONS = """
-    @misconception("90.1", "whole-square", replaces="row_sums", reads="handbook/probe.md#more")
-    def whole_square(x):
-        "The whole square was made. Take a row at a time."
-        return (x[:, None] * x[None, :]).sum(1)
-"""
-
 FRUGAL = """
 import torch
 def row_sums(x):
@@ -199,7 +192,9 @@ ISOLATIONS = [
 
 @pytest.fixture(scope="module")
 def measured(workshop: Any) -> Any:
-    lab = workshop.lab(SUITE, misconceptions=MISCONCEPTIONS)
+    rows = "torch.stack([(row * x).sum() for row in x])"
+    wrong = {"whole-square": (rows, "(x[:, None] * x[None, :]).sum(1)")}
+    lab = workshop.lab(SUITE, solution=FRUGAL, wrong=wrong)
 
     def graded(text: str, isolation: str) -> Report:
         return workshop.grade(lab, text, isolation=isolation)  # type: ignore[no-any-return]  # a fixture

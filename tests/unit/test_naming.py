@@ -19,36 +19,24 @@ from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
 
-KNOWN = """
+RIGHT = """
 import torch
-from infralens.examiner import misconception
-
-@misconception("90.1", "dice", replaces="f", reads="x.md")
-def dice(n, ask):
-    return ask(-n if n[0] > 90 else torch.rand(2))
-
-@misconception("90.1", "eight", replaces="f", reads="x.md")
-def eight(n, ask):
-    return ask(float(8 * n.sum()) + 0 * n)
-
-@misconception("90.1", "power", replaces="f", reads="x.md")
-def power(n, ask):
-    return ask(2.0 ** n.sum() + 0 * n)
-
-@misconception("90.1", "twice", replaces="f", reads="x.md")
-def twice(n, ask):
-    ask(n)
-    return ask(float("nan") * n if n[0] > 90 else 3 * n)
-
-@misconception("90.1", "drawn", replaces="f", reads="x.md")
-def drawn(n, ask):
-    return torch.rand(2)
+def f(n, ask):
+    return n
 """
+WRONG = {
+    "dice": "return ask(-n if n[0] > 90 else torch.rand(2))",
+    "eight": "return ask(float(8 * n.sum()) + 0 * n)",
+    "power": "return ask(2.0 ** n.sum() + 0 * n)",
+    "twice": "ask(n)\nreturn ask(float('nan') * n if n[0] > 90 else 3 * n)",
+    "drawn": "return torch.rand(2)",
+}
 
 
 @pytest.fixture
 def names(workshop: Any) -> Names:
-    return Names(workshop.lab("", misconceptions=KNOWN))
+    wrong = {name: ("return n", by) for name, by in WRONG.items()}
+    return Names(workshop.lab("", solution=RIGHT, wrong=wrong))
 
 
 def told(names: Names, check_name: str, learner: Callable[..., Any], n: float) -> str | None:
@@ -99,20 +87,12 @@ def test_a_mistake_that_draws_is_not_contradicted_by_another_draw(names: Names) 
     assert settled.name == "dice"
 
 
-COUNTED = """
-CALLS = []
-
-@misconception("90.1", "counted", replaces="f", reads="x.md")
-def counted(n):
-    CALLS.append(n)
-    return 3 * n
-"""
-
-
 def test_what_a_misconception_came_to_serves_the_next_wrong_answer_on_the_same_inputs(
     workshop: Any,
 ) -> None:
-    lab, x, replays = workshop.lab("", misconceptions=COUNTED), torch.tensor([2.0, 1.0]), Replays()
+    wrong = {"counted": ("return n", "CALLS.append(n)\nreturn 3 * n")}
+    lab = workshop.lab("", solution="CALLS = []\ndef f(n):\n    return n\n", wrong=wrong)
+    x, replays = torch.tensor([2.0, 1.0]), Replays()
 
     def check(candidate: Any) -> None:
         assert_matches(candidate.f(x), library=lambda: x, truth=lambda: x.double())
@@ -127,7 +107,7 @@ def test_what_a_misconception_came_to_serves_the_next_wrong_answer_on_the_same_i
         return found.name if found else None
 
     (counted,) = misconceptions_of(lab)
-    calls = counted.answer.__globals__["CALLS"]
+    calls = counted.names()["CALLS"]
     assert [named(3.0, 1, "a"), named(2.0, 1, "a"), named(3.0, 1, "a")] == [
         "counted",
         None,

@@ -88,14 +88,8 @@ def test_what_is_said_to_quote_fits() -> None:
     assert edited(TEXT, Edit(quotation, "return 0")) == "def f(x):\n    return 0\n"
 
 
-def lab_with(workshop: Any, text: str) -> Lab:
-    lab: Lab = workshop.lab("")
-    (lab.suite / "wrong.yaml").write_text(text, encoding="utf-8")
-    return lab
-
-
 def test_wrong_answers_are_read_in_order(workshop: Any) -> None:
-    two, three = wrong_answers(lab_with(workshop, ENTRY + NAMED))
+    two, three = wrong_answers(workshop.lab("", wrong=ENTRY + NAMED))
     assert (two.name, two.says, two.reads) == ("two", None, None)
     assert two.edited("    return 1\n") == "    return 2\n"
     assert three.says == "It is three. It should be one."
@@ -105,14 +99,14 @@ def test_wrong_answers_are_read_in_order(workshop: Any) -> None:
 
 
 def test_a_file_that_was_changed_is_read_again(workshop: Any) -> None:
-    lab = lab_with(workshop, ENTRY)
+    lab = workshop.lab("", wrong=ENTRY)
     assert len(wrong_answers(lab)) == 1
     (lab.suite / "wrong.yaml").write_text(ENTRY + NAMED, encoding="utf-8")
     assert len(wrong_answers(lab)) == 2
 
 
 def test_an_edit_that_does_not_fit_names_its_entry(workshop: Any) -> None:
-    (two,) = wrong_answers(lab_with(workshop, ENTRY))
+    (two,) = wrong_answers(workshop.lab("", wrong=ENTRY))
     with pytest.raises(EditError, match=r"wrong\.yaml, 90\.1 two: 'return 1' stands nowhere"):
         two.edited("pass\n")
 
@@ -140,7 +134,7 @@ def test_a_file_that_does_not_say_what_it_must_is_refused(
     workshop: Any, old: str, new: str, says: str
 ) -> None:
     assert ENTRY.count(old) == 1
-    lab = lab_with(workshop, ENTRY.replace(old, new))
+    lab = workshop.lab("", wrong=ENTRY.replace(old, new))
     with pytest.raises(BadWrongAnswerError, match=re.escape(says)):
         wrong_answers(lab)
 
@@ -171,13 +165,8 @@ def named(workshop: Any, lab: Lab, text: str) -> tuple[str | None, str | None, s
 
 
 def with_solution(workshop: Any, text: str) -> Lab:
-    lab: Lab = workshop.lab(SUITE, stub=SOLUTION)
-    solutions = lab.place.suites.parent / "solutions"
-    path = solutions / lab.stub.relative_to(lab.place.exercises)
-    path.parent.mkdir(parents=True)
-    path.write_text(SOLUTION, encoding="utf-8")
-    (lab.suite / "wrong.yaml").write_text(text, encoding="utf-8")
-    return replace(lab, place=replace(lab.place, solutions=solutions))
+    lab: Lab = workshop.lab(SUITE, solution=SOLUTION, wrong=text)
+    return lab
 
 
 def test_an_edit_names_the_learners_mistake_on_all_of_the_learners_names(workshop: Any) -> None:
