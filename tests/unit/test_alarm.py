@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
@@ -46,3 +47,20 @@ def test_the_outer_of_two_still_rings() -> None:
     with pytest.raises(AlarmError):
         done_by(began + 0.2, work)
     assert 0.2 <= time.monotonic() - began < 1
+
+
+def test_an_alarm_on_its_way_at_the_end_sets_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heard between the last two steps, it would ring when nobody is there to hear it."""
+    set_timer = signal.setitimer
+
+    def heard_late(which: int, seconds: float) -> tuple[float, float]:
+        before = set_timer(which, seconds)
+        if seconds == 0:
+            hear = signal.getsignal(signal.SIGALRM)
+            assert callable(hear)
+            hear(signal.SIGALRM, None)
+        return before
+
+    monkeypatch.setattr(signal, "setitimer", heard_late)
+    done_by(time.monotonic() + 60, lambda: None)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0

@@ -32,7 +32,11 @@ def done_by(until: float | Callable[[], float], work: Callable[[], Result]) -> R
     def left() -> float:
         return min((until() if callable(until) else until) - time.monotonic(), MOST_SECONDS)
 
+    over = False
+
     def ring(number: int, frame: FrameType | None) -> None:
+        if over:  # it was on its way when the work ended: set again, it would end the process
+            return
         more = left()
         if more <= 0:
             raise AlarmError
@@ -43,6 +47,7 @@ def done_by(until: float | Callable[[], float], work: Callable[[], Result]) -> R
     try:
         return work()
     finally:
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if outer:  # it rings at once, and sees for itself how long is left
