@@ -14,40 +14,32 @@ import pytest
 from infralens.examiner.isolation.seccomp import ALLOW, EQUAL, LOAD, NUMBER_AT, RETURN
 from infralens.grading import examiner, grade
 from infralens.labs import find_lab, find_labs
+from ordinary import as_ordinary_user
 
 LAB = find_lab("lab-02", find_labs())
 PROGRAM = [sys.executable, "-P", "-m", "infralens"]
-WITHOUT_PROC = ["--tmpfs", "/proc"]
-PRCTL = {"x86_64": 157, "aarch64": 167}
+CHECKOUT = Path(__file__).parents[2]
+PRCTL, PR_SET_DUMPABLE = {"x86_64": 157, "aarch64": 167}, 4
+FIRST_ARGUMENT_AT = 16  # in struct seccomp_data
 REFUSE = 0x00050000 | errno.EPERM
 pytestmark = pytest.mark.sandbox
 
 
-def inside(
-    *walls: str, command: list[str], calls: int | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command in a bubblewrap that takes something away and nothing else."""
-    seccomp = ["--seccomp", str(calls)] if calls is not None else []
+def run(command: list[str], inherited: tuple[int, ...] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [
-            "bwrap",
-            "--bind",
-            "/",
-            "/",
-            "--dev-bind",
-            "/dev",
-            "/dev",
-            *walls,
-            *seccomp,
-            "--",
-            *command,
-        ],
+        command,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        pass_fds=(calls,) if calls is not None else (),
+        cwd=CHECKOUT,
+        pass_fds=inherited,
     )
+
+
+def without_proc(command: list[str]) -> subprocess.CompletedProcess[str]:
+    walls = ["bwrap", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/proc"]
+    return run([*walls, "--", *command])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +51,7 @@ def inside(
     ids=["grade", "watch"],
 )
 def test_without_proc_a_command_ends_with_a_sentence(words: tuple[str, ...]) -> None:
-    done = inside(*WITHOUT_PROC, command=[*PROGRAM, *words])
+    done = without_proc([*PROGRAM, *words])
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
         "infralens: Nothing can be graded here: "
@@ -69,33 +61,43 @@ def test_without_proc_a_command_ends_with_a_sentence(words: tuple[str, ...]) -> 
 
 def test_without_proc_doctor_says_so() -> None:
     program = "from infralens.doctor import isolation\nfor f in isolation(): print(f.name, f.value)"
-    done = inside(*WITHOUT_PROC, command=[sys.executable, "-P", "-c", program])
+    done = without_proc([sys.executable, "-P", "-c", program])
     assert "processes out of view: nothing can be graded" in done.stdout, done.stderr
     assert "isolation process" in done.stdout
 
 
-def refusing_prctl() -> bytes:
-    number = PRCTL[os.uname().machine]
-    lines = [(LOAD, 0, 0, NUMBER_AT), (EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
-    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (RETURN, 0, 0, ALLOW)])
+def refusing_privacy() -> bytes:
+    """A filter that refuses prctl(PR_SET_DUMPABLE, ...) and nothing else."""
+    lines = [
+        (LOAD, 0, 0, NUMBER_AT),
+        (EQUAL, 0, 3, PRCTL[os.uname().machine]),
+        (LOAD, 0, 0, FIRST_ARGUMENT_AT),
+        (EQUAL, 0, 1, PR_SET_DUMPABLE),
+        (RETURN, 0, 0, REFUSE),
+        (RETURN, 0, 0, ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+STARTED = """
+from infralens.examiner.isolation.system import exposed
+from infralens.grading import examiner
+
+says_private = "import sys; print('{\\"event\\": \\"private\\"}', flush=True); sys.stdin.read()"
+print(exposed())
+with examiner(program=("-c", says_private)) as one:
+    print(one.line.open.wait(30) and bool(one.line.token))
+"""
 
 
 def test_where_prctl_is_refused_an_ordinary_user_is_graded_all_the_same(tmp_path: Path) -> None:
     """Nobody's memory is private there: waiting for it would have no end, and doctor tells."""
-    assert LAB.solution is not None
-    program = (
-        "from infralens.examiner.isolation.system import exposed; print(exposed())\n"
-        "from pathlib import Path\n"
-        "from infralens.grading import grade\n"
-        "from infralens.labs import find_lab, find_labs\n"
-        "lab = find_lab('lab-02', find_labs())\n"
-        "print(grade(lab, lab.solution, todos=['2.1'], isolation='process').passed)\n"
-    )
-    filter_ = tmp_path / "filter"
-    filter_.write_bytes(refusing_prctl())
-    user = ("--unshare-user", "--uid", "65533", "--gid", "65533")
-    with filter_.open("rb") as calls:
-        done = inside(*user, command=[sys.executable, "-P", "-c", program], calls=calls.fileno())
+    file = tmp_path / "filter"
+    file.write_bytes(refusing_privacy())
+    program = [sys.executable, "-P", "-c", STARTED]
+    with file.open("rb") as calls:
+        number = calls.fileno()
+        done = run(as_ordinary_user(program, readable=[CHECKOUT], seccomp=number), (number,))
     assert done.stdout.splitlines() == ["prctl is refused", "True"], done.stderr
 
 

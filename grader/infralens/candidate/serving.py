@@ -151,6 +151,10 @@ def _warm_up(server: Server, request: dict[str, Any]) -> None:
     warming.warm_up(request["imports"])
 
 
+def _show(server: Server, request: dict[str, Any]) -> None:
+    limits.be_seen()
+
+
 def _load(server: Server, request: dict[str, Any]) -> None:
     server.filename = request["filename"]
     torch.set_default_dtype(torch.float32)
@@ -229,6 +233,7 @@ def _requires_grad(server: Server, request: dict[str, Any]) -> dict[str, bool]:
 
 ANSWERS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {
     "warm_up": _warm_up,
+    "show": _show,
     "load": _load,
     "call": _call,
     "get": _get,

@@ -134,8 +134,16 @@ class Link:
     def _load(self) -> None:
         process = self._begin()
         memory = self.lab.limits.memory_mb
-        process.watch.limit(memory)
+        self._watch(process)
         self._submit(memory_mb=memory if self.limit_address_space else None)
+
+    def _watch(self, process: CandidateProcess) -> None:
+        """From here it may grow by what the lab allows, and whatever it holds is to be seen.
+
+        In a sandbox there is no memory but what is resident, or lies in its own bounded folders.
+        """
+        self._exchange({"kind": "show"}, START_SECONDS)
+        process.watch.limit(self.lab.limits.memory_mb, in_view=self.max_processes is None)
 
     def _begin(self) -> CandidateProcess:
         """A process that is ready; the lab's time starts with the first one."""

@@ -29,10 +29,12 @@ class Watch:
         self.most_processes = MAX_PROCESSES
         self.verdict: str | None = None
         self.extra_mb = 0
+        self.in_view = False
+        self.unseen: Set[int] = frozenset()
 
-    def limit(self, extra_mb: int) -> None:
-        """From here the tree may grow by `extra_mb` MiB."""
-        self.extra_mb = extra_mb
+    def limit(self, extra_mb: int, *, in_view: bool = False) -> None:
+        """From here the tree may grow by `extra_mb` MiB; `in_view`: none may hide what it holds."""
+        self.extra_mb, self.in_view = extra_mb, in_view
         family = self.watcher.family(self)
         taken = tree.resident(family) + shared.beyond_resident(family)
         self.most_bytes = taken + extra_mb * 2**20
@@ -52,6 +54,13 @@ class Watch:
     def over_memory(self, used: int) -> str | None:
         if self.most_bytes is not None and used > self.most_bytes:
             return f"used more than {self.extra_mb:,} MiB of memory"
+        return None
+
+    def over_view(self, hidden: Set[int]) -> str | None:
+        """Seen twice: who is just beginning or ending hides for an instant."""
+        before, self.unseen = self.unseen, hidden
+        if self.in_view and before & hidden:
+            return "hid what it holds in memory"
         return None
 
     def over_number(self, count: int) -> str | None:
@@ -125,7 +134,8 @@ class Watcher:
     def look(self, *, sure: bool = False, thorough: bool = False) -> None:
         """Judge every watch by what descends from us now.
 
-        `sure`: with a look that misses none; `thorough`: shared memory that is not resident counts.
+        `sure`: with a look that misses none; `thorough`: shared memory that is not resident counts,
+        and who hides it is seen.
         """
         families = self._families(sure)
         for watch, family in families.items():
@@ -133,6 +143,8 @@ class Watcher:
                 continue
             used = tree.resident(family) + (shared.beyond_resident(family) if thorough else 0)
             verdict = watch.over_memory(used)
+            if verdict is None and thorough and watch.in_view:
+                verdict = watch.over_view(shared.hidden(family))
             if verdict is None and watch.over_number(len(family)):
                 # Looked at again: what ends at this moment is nobody's for an instant.
                 verdict = watch.over_number(len(self.family(watch)))

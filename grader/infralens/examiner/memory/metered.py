@@ -87,7 +87,7 @@ class MeasuredLink(Link):
         self._exchange(message, START_SECONDS)
         self.meter = Meter(innermost(process.pid))
         process.watch.allow_no_more_processes()
-        process.watch.limit(self.lab.limits.memory_mb)
+        self._watch(process)
         extent = self.meter.extent
         most = None if extent is None else extent + self.budget + INTERPRETER_BYTES
         self._submit(extent_bytes=most)

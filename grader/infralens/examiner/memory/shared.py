@@ -1,8 +1,7 @@
 """Memory that processes hold and that no resident set shows.
 
 Shared pages live as long as somebody holds their file: by a descriptor, or by a map whose pages
-were dropped again. Where we may not look (another user's, or one that hides itself from its own
-user) a process's own limits are what holds.
+were dropped again. Where we may not look, nobody can say: `hidden` tells who lets nobody look.
 """
 
 from __future__ import annotations
@@ -32,6 +31,28 @@ def beyond_resident(pids: Set[int]) -> int:
                 held[file] = max(size, held.get(file, 0))
     total = sum(held.values())
     return max(0, total - sum(map(_resident, pids))) if total > LITTLE_BYTES else 0
+
+
+def hidden(pids: Set[int]) -> frozenset[int]:
+    """Those among them that let nobody see what they hold; the dead hold nothing."""
+    found = set()
+    if sys.platform == "linux":
+        for pid in pids:
+            try:
+                os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  # asked often, and quicker
+            except PermissionError:
+                if not _ending(pid):
+                    found.add(pid)
+            except OSError:
+                continue
+    return frozenset(found)
+
+
+def _ending(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return text.rpartition(")")[2].split()[:1] in (["Z"], ["X"])
+    return True
 
 
 def _by_descriptor(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
