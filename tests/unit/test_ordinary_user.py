@@ -21,11 +21,11 @@ def test_one(candidate):
 """
 HONEST = "def one(): return 1\n"
 IN_MEMORY = """
-import os, time
+import os, tempfile, time
 def one():
-    kept = [os.memfd_create("kept") for _ in range(4)]
+    kept = [tempfile.TemporaryFile(dir="/dev/shm") for _ in range(4)]
     for file in kept:
-        os.write(file, bytes(60 * 2**20))
+        os.write(file.fileno(), bytes(60 * 2**20))
     time.sleep(5)
     return 1
 """

@@ -18,6 +18,10 @@ MAX_FILE_BYTES = 64 * 2**20
 MAX_OPEN_FILES = 256
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_SET_NO_NEW_PRIVS = 38
+SECCOMP_MODE_FILTER = 2
+INSTRUCTION_BYTES = 8  # of classic BPF
 KEYCTL = {"x86_64": 250, "aarch64": 219}  # glibc has no function of its own for it
 JOIN_SESSION_KEYRING = 1
 
@@ -54,6 +58,21 @@ def fresh_keyring() -> None:
     number = KEYCTL.get(platform.machine())
     if sys.platform == "linux" and number is not None:
         ctypes.CDLL(None).syscall(number, JOIN_SESSION_KEYRING, None)
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog: a filter, as prctl takes it."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def refuse_calls(program: bytes) -> None:
+    """Have Linux refuse the system calls that this filter names, to this process and its own."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        filter_ = _Program(len(program) // INSTRUCTION_BYTES, program)
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_), 0, 0)
 
 
 def limit_files() -> None:

@@ -167,6 +167,8 @@ def _load(server: Server, request: dict[str, Any]) -> None:
         limits.limit_memory(request["memory_mb"])
     if request["extent_bytes"]:
         limits.limit_extent(request["extent_bytes"])
+    if request["refused"]:
+        limits.refuse_calls(request["refused"])
     server.module = loading.load(request["source"], server.filename)
 
 

@@ -28,6 +28,7 @@ from infralens.examiner.errors import (
     NoAnswerError,
     UngradableError,
 )
+from infralens.examiner.isolation import seccomp
 from infralens.examiner.isolation.alarm import done_by
 from infralens.examiner.isolation.process import (
     START_SECONDS,
@@ -79,6 +80,11 @@ class Link:
         self.served_bytes = 0  # the most that one use of something lent gave
         self.begun = time.monotonic()  # the check in progress
         self.measured: dict[int, Link] = {}  # of the same submission, by memory budget
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether walls stand around the candidate, which refuse calls and bound its folders."""
+        return self.max_processes is not None
 
     def close(self) -> None:
         for link in self.measured.values():
@@ -143,7 +149,7 @@ class Link:
         In a sandbox there is no memory but what is resident, or lies in its own bounded folders.
         """
         self._exchange({"kind": "show"}, START_SECONDS)
-        process.watch.limit(self.lab.limits.memory_mb, in_view=self.max_processes is None)
+        process.watch.limit(self.lab.limits.memory_mb, in_view=not self.sandboxed)
 
     def _begin(self) -> CandidateProcess:
         """A process that is ready; the lab's time starts with the first one."""
@@ -183,6 +189,7 @@ class Link:
                 "extent_bytes": extent_bytes,
                 "cpu_seconds": int(2 * self.lab.limits.lab_seconds) + 1,
                 "max_processes": self.max_processes,
+                "refused": None if self.sandboxed else seccomp.program(),
             },
             self.lab.limits.call_seconds,
         )
