@@ -58,7 +58,7 @@ def cross_attention(
     hidden: (B, N, D). context: (B, M, E), or None: then hidden attends to itself, and M is N.
     mask: bool (B, M), True where a token may be seen, at least one in each row; None: all are seen.
     heads is the *number* of heads; the queries' width is heads times the head size. Returns
-    (B, N, D) in hidden's dtype.
+    (B, N, D).
 
     weights: to_q.weight, to_k.weight, to_v.weight, to_out.0.weight, to_out.0.bias, and perhaps
     to_q.bias, to_k.bias, to_v.bias. Queries come from hidden, keys and values from the context.
