@@ -52,6 +52,11 @@ class WrongAnswer:
     says: str | None = None
     reads: str | None = None
 
+    @property
+    def entry(self) -> str:
+        """Which of its lab's entries it is."""
+        return f"{self.todo} {self.name}"
+
     def edited(self, solution: str) -> str:
         """The solution with this mistake. EditError where an edit does not fit it."""
         text = solution
@@ -59,7 +64,7 @@ class WrongAnswer:
             try:
                 text = edited(text, edit)
             except EditError as error:
-                raise EditError(f"{FILE}, {self.todo} {self.name}: {error}") from None
+                raise EditError(f"{FILE}, {self.entry}: {error}") from None
         return text
 
 
@@ -111,11 +116,11 @@ def _entry(entry: dict[str, Any], reading: str) -> WrongAnswer:
 
 
 def _judge_together(known: Sequence[WrongAnswer]) -> None:
-    names: set[tuple[str, str]] = set()
+    entries: set[str] = set()
     for wrong in known:
-        if (wrong.todo, wrong.name) in names:
-            raise BadWrongAnswerError(f"{wrong.todo} {wrong.name} stands there twice")
-        names.add((wrong.todo, wrong.name))
+        if wrong.entry in entries:
+            raise BadWrongAnswerError(f"{wrong.entry} stands there twice")
+        entries.add(wrong.entry)
 
 
 def edited(text: str, edit: Edit) -> str:

@@ -18,11 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infralens.authoring import with_misconception
 from infralens.examiner.isolation.bubblewrap import unavailable
-from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_lab, find_labs
+from infralens.wrong import wrong_answers
 
 ROUNDS = 7
 IMPORTS = (sys.executable, "-c", "import torch, diffusers; diffusers.EulerDiscreteScheduler")
@@ -64,8 +63,8 @@ def warm(lab: Lab, isolation: str, rounds: int) -> list[float]:
     """From a save to its report: the solution, a named mistake, its todo alone, a syntax error."""
     assert lab.solution is not None
     solution = lab.solution.read_text(encoding="utf-8")
-    known = misconceptions_of(lab)[0]
-    named = with_misconception(solution, known)
+    known = next(wrong for wrong in wrong_answers(lab) if wrong.says)
+    named = known.edited(solution)
     saves = (Saved(solution), Saved(named), Saved(named, (known.todo,)), Saved(SYNTAX_ERROR))
     with examiner(serve=True) as served, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / lab.file

@@ -16,20 +16,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from infralens.authoring.judging import judge_wrong
 from infralens.grading import Examiner, examiner
 from infralens.labs import Lab
-from variants import LABS, Wrong, judged, wrong_of  # a module beside this one
+from infralens.wrong import WrongAnswer, wrong_answers
+from variants import LABS  # a module beside this one
 
 SEEDS = 20
 MOST = 2**32
 
 
-def faults(lab: Lab, wrong: Wrong, seeds: list[int], folder: Path, warm: Examiner) -> list[str]:
+def faults(
+    lab: Lab, wrong: WrongAnswer, seeds: list[int], folder: Path, warm: Examiner
+) -> list[str]:
     """What went otherwise than it should: points for a wrong answer, or no judgement at all."""
     path = folder / lab.file
     found = []
     for seed in seeds:
-        report = judged(lab, wrong, path, warm, seed)
+        report = judge_wrong(lab, wrong, path, warm, seed=seed)
         if report.grader_error:
             found.append(f"seed {seed}: {report.grader_error}")
         elif report.score or report.todos[0].status not in ("failed", "error"):
@@ -45,7 +49,7 @@ def main() -> int:
     console, bad = Console(), 0
     with examiner(serve=True) as warm, tempfile.TemporaryDirectory() as name:
         for lab in [lab for lab in LABS if lab.id in options.lab]:
-            answers = wrong_of(lab)
+            answers = wrong_answers(lab)
             for wrong in track(answers, f"{lab.id}: {len(answers)} wrong answers", console=console):
                 seeds = [random.randrange(MOST) for _ in range(options.seeds)]
                 found = faults(lab, wrong, seeds, Path(name), warm)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from infralens.labs import Lab
-from variants import LABS, solution_of, wrong_of
+from infralens.wrong import wrong_answers
+from variants import LABS, solution_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,9 +31,9 @@ def test_a_transcript_is_what_the_command_prints(
     number: int, wrong: str | None, tmp_path: Path
 ) -> None:
     text = solution_of(LAB_03)
-    for known in wrong_of(LAB_03):
+    for known in wrong_answers(LAB_03):
         if known.name == wrong:
-            text = known.text(LAB_03)
+            text = known.edited(text)
     workspace = tmp_path / LAB_03.track / LAB_03.folder
     workspace.mkdir(parents=True)
     (tmp_path / ".infralens").mkdir()

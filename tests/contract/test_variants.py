@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import share
+from infralens.authoring.judging import judge_wrong
 from infralens.grading import Examiner
 from infralens.labs import Lab
 from infralens.stubs import answer_lines
-from variants import LABS, Grade, Wrong, judged, lost, solution_of, variants_of, wrong_of
+from infralens.wrong import WrongAnswer, wrong_answers
+from variants import LABS, Grade, lost, solution_of, variants_of
 
 RIGHT = [
     pytest.param(lab, path, id=f"{lab.id}-{path.stem}")
@@ -22,8 +24,8 @@ RIGHT = [
 WRONG = [
     pytest.param(lab, wrong, id=f"{lab.id}-{wrong.todo}-{wrong.name}")
     for lab in LABS
-    for wrong in wrong_of(lab)
-    if not wrong.named  # `prove` grades those
+    for wrong in wrong_answers(lab)
+    if wrong.says is None  # `prove` judges those that say something
 ]
 FEW_CHARACTERS = 24  # `return x`, `else:` and the like may be shared by anybody
 
@@ -66,17 +68,16 @@ def test_right_variants_share_no_statement_with_the_solution(lab: Lab) -> None:
 @pytest.mark.parametrize(("lab", "wrong"), WRONG)
 def test_a_wrong_answer_loses_its_todo(
     lab: Lab,
-    wrong: Wrong,
+    wrong: WrongAnswer,
     warm: Examiner,
     tmp_path: Path,
     base_seed: int,
     request: pytest.FixtureRequest,
 ) -> None:
     day = share.Share.named(request.config.option.share)
-    level = share.crossing(day, lab, [of.entry for of in wrong_of(lab) if not of.named]).get(
-        wrong.entry
-    )
-    report = judged(lab, wrong, tmp_path / lab.file, warm, base_seed, level)
+    nameless = [of.entry for of in wrong_answers(lab) if of.says is None]
+    level = share.crossing(day, lab, nameless).get(wrong.entry)
+    report = judge_wrong(lab, wrong, tmp_path / lab.file, warm, seed=base_seed, level=level)
     assert report.grader_error is None
     assert report.score == 0, f"seed {report.seed}"
     assert report.todos[0].status in ("failed", "error")
@@ -85,7 +86,7 @@ def test_a_wrong_answer_loses_its_todo(
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 def test_every_todo_has_three_wrong_answers(lab: Lab) -> None:
     for todo in lab.todos:
-        assert sum(wrong.todo == todo.id for wrong in wrong_of(lab)) >= 3, todo.id
+        assert sum(wrong.todo == todo.id for wrong in wrong_answers(lab)) >= 3, todo.id
 
 
 CORPUS = Path(__file__).resolve().parents[1] / "attacks" / "corpus"

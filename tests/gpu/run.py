@@ -14,12 +14,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from infralens.authoring import with_misconception
 from infralens.examiner.errors import UnavailableError
-from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_labs
 from infralens.report import Report
+from infralens.wrong import wrong_answers
 
 
 def graded(lab: Lab, text: str, folder: Path, device: str, seed: int, using: Examiner) -> Report:
@@ -64,10 +63,10 @@ def main() -> int:
             for run in runs:
                 for dtype, share in shares(run).items():
                     used[dtype] = max(used.get(dtype, 0.0), share)
-            wrong_ones = misconceptions_of(lab)
+            wrong_ones = [wrong for wrong in wrong_answers(lab) if wrong.says]
             failed = named = 0
             for number, wrong in enumerate(wrong_ones):
-                submission = with_misconception(text, wrong)
+                submission = wrong.edited(text)
                 report = graded(lab, submission, Path(name), options.device, number, warm)
                 todo = next(todo for todo in report.todos if todo.id == wrong.todo)
                 failed += todo.score == 0

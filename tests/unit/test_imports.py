@@ -94,7 +94,6 @@ MAY_KNOW = {
         "infralens.workspace",
         "infralens.regular",
         "infralens.revisions",
-        "infralens.examiner.mistakes.misconceptions",
         "infralens.authoring",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.

@@ -1,7 +1,7 @@
 """What proves the labs themselves, and what begins a new one."""
 
 from infralens.authoring.proofs import Fault, MarginRow, Proof, margin_lines
-from infralens.authoring.runs import SEEDS, prove, with_misconception
+from infralens.authoring.runs import SEEDS, prove
 from infralens.authoring.texts import current_stub, page_faults
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "margin_lines",
     "page_faults",
     "prove",
-    "with_misconception",
 ]

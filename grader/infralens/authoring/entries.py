@@ -27,7 +27,7 @@ def new_entry(lab: Lab, todo: str, name: str, edited_copy: str) -> WrongAnswer:
     """The entry that this edited copy of the solution makes."""
     if not re.fullmatch(r"[a-z0-9]+([-.][a-z0-9]+)*", name):
         raise NoEntryError(f"{name!r} is no entry's name; it must look like sigma-not-root.")
-    if any((of.todo, of.name) == (todo, name) for of in wrong_answers(lab)):
+    if any(of.entry == f"{todo} {name}" for of in wrong_answers(lab)):
         raise NoEntryError(f"{todo} has a {name} already.")
     if lab.solution is None or not lab.solution.is_file():
         raise NoEntryError(f"{lab.short} has no solution here.")

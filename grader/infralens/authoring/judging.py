@@ -21,15 +21,14 @@ def judge_wrong(
     *,
     seed: int,
     wishes: Wishes = WHETHER_PAID,
-    crossing: bool = False,
-    isolation: str = TRUSTED,
+    level: str | None = None,
 ) -> Report:
     """What comes of a wrong answer of the lab's own. `path` is where a submission may be written.
 
-    The examiner runs it itself: what is wrong there is wrong. What is not, and what is `crossing`,
-    is graded in a process of its own, as a learner's file would be.
+    The examiner runs it itself: what is wrong there is wrong. What is not is graded in a process of
+    its own, as a learner's file would be, and so is what has a `level` of isolation.
     """
-    if not crossing:
+    if level is None:
         report = rehearse(lab, wrong.name, [wrong.todo], using=using, seed=seed, wishes=wishes)
         if report.grader_error is None and not report.score:
             return report
@@ -40,7 +39,7 @@ def judge_wrong(
         path,
         seed=seed,
         todos=[wrong.todo],
-        isolation=isolation,
+        isolation=level or TRUSTED,
         wishes=wishes,
         using=using,
     )

@@ -5,7 +5,6 @@ Everything here grades with the same `grade()` that judges a learner.
 
 from __future__ import annotations
 
-import inspect
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,12 +16,11 @@ from typing import Any
 from infralens.authoring.judging import TRUSTED, WHETHER_PAID, judge_wrong
 from infralens.authoring.proofs import Confusion, MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
-from infralens.examiner.mistakes.misconceptions import Misconception, misconceptions_of
 from infralens.grading import Examiner, Wishes, examiner, grade, rehearse
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
 from infralens.stubs import MarkerError
-from infralens.wrong import wrong_answers
+from infralens.wrong import WrongAnswer, wrong_answers
 
 SEEDS = 20
 SEEDS_A_MISCONCEPTION = 5  # so many of the solution's seeds are one for each misconception
@@ -35,24 +33,6 @@ LEVELS = (TRUSTED, "auto")  # auto is the sandbox, where there is one
 CROSSING = 3  # misconceptions that are graded as a learner's file is; the examiner runs the others
 OnStep = Callable[[str], None]
 Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions
-
-
-def with_misconception(solution: str, wrong: Misconception) -> str:
-    """The solution with this misconception, as one file that stands alone."""
-    if wrong.wrong is not None:
-        return wrong.wrong.edited(solution)
-    assert wrong.answer is not None
-    source = Path(inspect.getfile(wrong.answer)).read_text(encoding="utf-8")
-    source = source.replace("from infralens.examiner import misconception\n", "")
-    prelude = "def misconception(*given, **named):\n    return lambda answer: answer\n"
-    future = "from __future__ import annotations\n"
-    source = future + prelude + source.replace(future, "")
-    return (
-        f"{solution}\n\nimport sys as _sys, types as _types\n"
-        f"_wrong = _types.ModuleType('wrong')\n_sys.modules['wrong'] = _wrong\n"
-        f"exec({source!r}, _wrong.__dict__)\n"
-        f"{wrong.replaces} = _wrong.{wrong.answer.__name__}\n"
-    )
 
 
 def prove(
@@ -115,11 +95,11 @@ class Workbench:
     chosen: Choose = None
     crossing: int | None = CROSSING
 
-    def misconceptions(self) -> list[tuple[int, Misconception]]:
+    def misconceptions(self) -> list[tuple[int, WrongAnswer]]:
         """Those to try, numbered from 1; those of unknown todos are told among the texts."""
         lab = self.proof.lab
         listed = {todo.id for todo in lab.todos}
-        known = misconceptions_of(lab)
+        known = [wrong for wrong in wrong_answers(lab) if wrong.says]
         names = [wrong.name for wrong in known]
         taken = names if self.chosen is None else self.chosen(names)
         return [
@@ -151,21 +131,17 @@ class Workbench:
         )
 
     def judge(
-        self, wrong: Misconception, seed: int, *, level: str | None = None, **more: Any
+        self, wrong: WrongAnswer, seed: int, *, level: str | None = None, **more: Any
     ) -> Report:
-        """What comes of a misconception; at a level of isolation, where it is to cross."""
-        if wrong.wrong is None:
-            text = with_misconception(self.solution(), wrong)
-            return self.grade(text, seed=seed, todos=[wrong.todo], **more)
+        """What comes of a wrong answer; at a level of isolation, where it is to cross."""
         self.proof.grades += 1
         return judge_wrong(
             self.proof.lab,
-            wrong.wrong,
+            wrong,
             self.folder / self.proof.lab.file,
             self.warm,
             seed=seed,
-            crossing=level is not None,
-            isolation=level or TRUSTED,
+            level=level,
             **more,
         )
 
@@ -173,7 +149,7 @@ class Workbench:
         """The number of a todo in its lab, from 1."""
         return [of.id for of in self.proof.lab.todos].index(todo) + 1
 
-    def levels(self, known: Sequence[tuple[int, Misconception]]) -> dict[int, str]:
+    def levels(self, known: Sequence[tuple[int, WrongAnswer]]) -> dict[int, str]:
         """The numbers of those that are to cross, and at which level."""
         numbers = [number for number, _ in known]
         if self.crossing is not None and self.crossing < len(numbers):
@@ -250,7 +226,7 @@ def unpassed(report: Report) -> Iterator[tuple[TodoResult, CheckResult]]:
 def prove_misconceptions(bench: Workbench) -> None:
     """Each misconception fails its todo, is named, and lies far beyond the tolerance."""
     proof = bench.proof
-    proof.misconceptions = len(misconceptions_of(proof.lab))
+    proof.misconceptions = sum(wrong.says is not None for wrong in wrong_answers(proof.lab))
     known = bench.misconceptions()
     levels = bench.levels(known)
     for number, wrong in known:
@@ -284,9 +260,8 @@ def prove_nameless(bench: Workbench) -> None:
     others = [wrong for wrong in wrong_answers(lab) if wrong.says is None]
     for number, wrong in enumerate(others, start=1):
         bench.on_step(f"wrong answer {number} of {len(others)}: {wrong.name}")
-        proof.grades += 1
-        path, seed = bench.folder / lab.file, bench.first_seed + bench.place_of(wrong.todo)
-        report = judge_wrong(lab, wrong, path, bench.warm, seed=seed, wishes=Wishes())
+        seed = bench.first_seed + bench.place_of(wrong.todo)
+        report = bench.judge(wrong, seed, wishes=Wishes())
         if report.grader_error:
             proof.fault(f"wrong answer {wrong.name}: {report.grader_error}")
         elif report.score:
@@ -341,7 +316,7 @@ def _reason(report: Report) -> str:
     )
 
 
-def _record_kills(proof: Proof, wrong: Misconception, killers: Sequence[CheckResult]) -> None:
+def _record_kills(proof: Proof, wrong: WrongAnswer, killers: Sequence[CheckResult]) -> None:
     ratios = {check.name: _ratio(check) for check in killers}
     best = max(ratios, key=lambda name: ratios[name])
     for name, ratio in ratios.items():

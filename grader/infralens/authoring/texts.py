@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infralens.authoring.proofs import Proof
-from infralens.examiner.mistakes.misconceptions import misconceptions_of
 from infralens.labs import Lab
 from infralens.pages import anchors, section
 from infralens.quiz import questions_of
@@ -67,19 +66,14 @@ def prove_texts(proof: Proof) -> None:
 
 
 def wrong_answer_faults(lab: Lab) -> Iterator[str]:
-    """What is wrong with what the wrong answers say: sentences, pages, todos."""
+    """What is wrong with the pages and todos that the wrong answers name."""
     listed = {todo.id for todo in lab.todos}
-    known = misconceptions_of(lab)
-    for misconception in known:
-        if not misconception.explanation:
-            yield f"misconception {misconception.name} has no sentence"
-        dead = broken_link(lab.place.exercises / "page", misconception.reads)
+    for wrong in wrong_answers(lab):
+        dead = wrong.reads and broken_link(lab.place.exercises / "page", wrong.reads)
         if dead:
-            yield f"misconception {misconception.name} reads {dead}"
-    todos = [(of.todo, of.name) for of in known] + [(of.todo, of.name) for of in wrong_answers(lab)]
-    for todo, name in dict.fromkeys(todos):
-        if todo not in listed:
-            yield f"misconception {name} is for todo {todo}, which lab.yaml does not list"
+            yield f"{FILE}: {wrong.name} reads {dead}"
+        if wrong.todo not in listed:
+            yield f"{FILE}: {wrong.name} is for todo {wrong.todo}, which lab.yaml does not list"
 
 
 def unfit_edits(lab: Lab) -> Iterator[str]:
@@ -90,7 +84,7 @@ def unfit_edits(lab: Lab) -> Iterator[str]:
             try:
                 compile(wrong.edited(solution), wrong.name, "exec")
             except SyntaxError as error:
-                yield f"{FILE}, {wrong.todo} {wrong.name}: line {error.lineno} is no Python then"
+                yield f"{FILE}, {wrong.entry}: line {error.lineno} is no Python then"
             except EditError as error:
                 yield str(error)
     except BadWrongAnswerError as error:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from infralens.examiner.compare.references import library_function, quiet_transformers
     from infralens.examiner.errors import LearnerError
     from infralens.examiner.memory.metered import metered
-    from infralens.examiner.mistakes.misconceptions import misconception
     from infralens.examiner.run.plugin import todo
     from infralens.wire import Namespace
 
@@ -72,7 +71,6 @@ _HOMES = {
     ),
     "compare.inputs": ("Draw",),
     "memory.metered": ("metered",),
-    "mistakes.misconceptions": ("misconception",),
     "run.plugin": ("todo",),
     "compare.recorded": ("Recorded", "assert_calls", "comparable", "recorded", "told"),
     "compare.references": ("library_function", "quiet_transformers"),
@@ -99,7 +97,6 @@ __all__ = [
     "keep",
     "library_function",
     "metered",
-    "misconception",
     "quiet_transformers",
     "recorded",
     "remote",

@@ -59,7 +59,6 @@ ATTRIBUTES = {
 }
 TEXTS = {
     "/proc/": "names /proc",
-    "misconceptions": "names the suite's files",
     "wrong.yaml": "names the suite's files",
     "sitecustomize": "names sitecustomize",
     "solutions/": "names the solutions",

@@ -1,1 +1,0 @@
-"""Lent things: no misconception has a name here."""
