@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -189,6 +190,37 @@ def test_what_would_void_a_grade_is_not_handed_on(
     assert name not in given
     assert given["CUDA_VISIBLE_DEVICES"] == ""
     assert given["PATH"] == os.environ["PATH"]
+
+
+FREED = """
+import ctypes, os, threading
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+def read_large_frames():
+    for megabytes in (20, 30, 20, 30):
+        bytearray(megabytes * 2**20)
+
+before = resident()
+for _ in range(4):
+    thread = threading.Thread(target=read_large_frames)
+    thread.start()
+    thread.join()
+ctypes.CDLL(None).malloc_trim(0)
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's heaps")
+def test_what_reading_large_frames_took_is_given_back(tmp_path: Path) -> None:
+    """A heap for each thread kept up to 64 MiB for good: a warm examiner grew and grew."""
+    environment = client.examiner_environment(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", FREED], env=environment, capture_output=True, check=True
+    )
+    assert int(done.stdout) < 10
 
 
 # As an ordinary user, for whom there are walls (root passes them all)

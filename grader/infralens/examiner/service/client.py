@@ -243,6 +243,7 @@ def examiner_environment(folder: Path) -> dict[str, str]:
     return kept | {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "OMP_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",  # glibc gives back what threads freed from its first heap alone
         "TMPDIR": str(folder),
     }
 
