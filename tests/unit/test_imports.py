@@ -97,7 +97,12 @@ MAY_KNOW = {
         "infralens.authoring",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.
-    "infralens.suites": ("infralens.examiner", "infralens.shapes", "infralens.suites.networks"),
+    "infralens.suites": (
+        "infralens.examiner",
+        "infralens.shapes",
+        "infralens.suites.networks",
+        "infralens.suites.schedulers",
+    ),
     "infralens.shapes": ("infralens.shapes",),
     "infralens.cli": (ALL,),
     "infralens.__main__": ("infralens.cli",),

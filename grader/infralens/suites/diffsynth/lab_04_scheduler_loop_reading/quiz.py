@@ -11,6 +11,7 @@ from diffusers.utils.torch_utils import randn_tensor
 
 from infralens.examiner import quiet_transformers
 from infralens.quiz import question
+from infralens.suites import schedulers
 from infralens.suites.diffsynth.lab_04_scheduler_loop_reading import tiny
 
 logging.set_verbosity_error()  # each guider says that guiders are experimental
@@ -18,7 +19,7 @@ logging.set_verbosity_error()  # each guider says that guiders are experimental
 
 def run_from_text(name: str, steps: int) -> tiny.Run:
     """StableDiffusionPipeline with this scheduler, watched."""
-    pipe = tiny.pipeline("StableDiffusionPipeline", tiny.scheduler(name), torch.device("cpu"))
+    pipe = tiny.pipeline("StableDiffusionPipeline", schedulers.scheduler(name), torch.device("cpu"))
     return tiny.run_of(
         pipe,
         torch.zeros(1, 3, tiny.WIDTH),
@@ -47,7 +48,7 @@ def calls_from_an_image() -> int:
     """int(5.5) = 5 steps are made. Of Heun's 19 timesteps 5 · 2 are cut off: 9 calls."""
     pipe = tiny.pipeline(
         "StableDiffusionImg2ImgPipeline",
-        tiny.scheduler("HeunDiscreteScheduler"),
+        schedulers.scheduler("HeunDiscreteScheduler"),
         torch.device("cpu"),
     )
     run = tiny.run_of(
@@ -70,7 +71,7 @@ def steps_of_stable_diffusion_3() -> int:
     quiet_transformers()
     from diffusers import StableDiffusion3Img2ImgPipeline
 
-    scheduler = tiny.scheduler("FlowMatchEulerDiscreteScheduler")
+    scheduler = schedulers.scheduler("FlowMatchEulerDiscreteScheduler")
     scheduler.set_timesteps(10)
     pipe = SimpleNamespace(scheduler=scheduler)
     return int(StableDiffusion3Img2ImgPipeline.get_timesteps(pipe, 10, 0.55, "cpu")[1])

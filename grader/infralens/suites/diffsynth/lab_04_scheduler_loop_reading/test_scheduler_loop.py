@@ -25,6 +25,7 @@ from infralens.examiner import (
     told,
     unpack,
 )
+from infralens.suites import schedulers
 from infralens.suites.diffsynth.lab_04_scheduler_loop_reading import tiny
 
 logging.set_verbosity_error()  # each guider says that guiders are experimental
@@ -38,15 +39,15 @@ TURN = ("latents", "t", "condition", "model_output", "timestep", "sample")
 def draw_scheduler(draw: Draw, name: str) -> Any:
     """A scheduler of this class, with a schedule of its own."""
     if name == FLOW:
-        return tiny.scheduler(name, shift=draw.uniform(3, 6))
+        return schedulers.scheduler(name, shift=draw.uniform(3, 6))
     # With leading, init_noise_sigma is just what scale_model_input divides by in the first turn.
-    return tiny.scheduler(name, timestep_spacing=draw.choice(["linspace", "trailing"]))
+    return schedulers.scheduler(name, timestep_spacing=draw.choice(["linspace", "trailing"]))
 
 
 def draw_short_leading(draw: Draw, name: str) -> Any:
     """A scheduler whose init_noise_sigma is much smaller once a short run is laid out."""
     ends = {"beta_start": draw.uniform(0.008, 0.009), "beta_end": draw.uniform(0.11, 0.13)}
-    return tiny.scheduler(name, timestep_spacing="leading", **ends)
+    return schedulers.scheduler(name, timestep_spacing="leading", **ends)
 
 
 def draw_latents(draw: Draw) -> Tensor:
@@ -120,7 +121,7 @@ def test_step_is_given_the_state_itself(candidate: Any, draw: Draw, name: str) -
     """step gets the scaled noise at first, then what it made itself in the turn before."""
     library, n = draw_scheduler(draw, name), draw.integer(3, 4)
     latents = draw_latents(draw)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
     condition = draw_condition(draw, latents)
     candidate.denoise(tiny.denoiser(), scheduler, latents, n, condition, None)
 
@@ -144,7 +145,7 @@ def test_every_turn_is_that_of_the_library(candidate: Any, draw: Draw, name: str
     library, n = draw_scheduler(draw, name), draw.integer(4, 6)
     latents = draw_latents(draw)
     condition, generator = draw_condition(draw, latents), draw_generator(draw)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
     denoiser = tiny.denoiser()
     answer = candidate.denoise(denoiser, scheduler, latents, n, condition, generator())
     run = functools.cache(lambda: plain_run(library, latents, n, condition, generator()))
@@ -157,7 +158,7 @@ def test_a_list_of_generators_reaches_step_whole(candidate: Any, draw: Draw) -> 
     """With a generator for each image, every image gets the noise of its own."""
     library, n, latents = draw_scheduler(draw, ANCESTRAL), draw.integer(3, 4), draw_latents(draw)
     condition, makers = draw_condition(draw, latents), [draw_generator(draw) for _ in latents]
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
     denoiser, given = tiny.denoiser(), [make() for make in makers]
     answer = candidate.denoise(denoiser, scheduler, latents, n, condition, given)
     run = functools.cache(
@@ -174,7 +175,7 @@ def test_a_scheduler_that_made_another_run_begins_anew(
 ) -> None:
     """Each run begins with set_timesteps, even when the scheduler made one of the same length."""
     library, n, latents = draw_scheduler(draw, name), draw.integer(5, 6), draw_latents(draw)
-    condition, used = draw_condition(draw, latents), tiny.twin(library)
+    condition, used = draw_condition(draw, latents), schedulers.twin(library)
     plain_run(used, draw.latents(*latents.shape), n, condition)
     scheduler, seen = tiny.lend(candidate, used)
     denoiser = tiny.denoiser()
@@ -190,7 +191,7 @@ def test_the_noise_is_as_large_as_this_run_wants_it(candidate: Any, draw: Draw, 
     """init_noise_sigma is read after set_timesteps: the spacing "leading" begins with less."""
     library, n, latents = draw_short_leading(draw, name), draw.integer(4, 5), draw_latents(draw)
     condition = draw_condition(draw, latents)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
     denoiser = tiny.denoiser()
     answer = candidate.denoise(denoiser, scheduler, latents, n, condition, None)
     run = functools.cache(lambda: plain_run(library, latents, n, condition))
@@ -275,7 +276,7 @@ def test_the_run_from_an_image_is_that_of_the_pipeline(
     pipe = tiny.pipeline(
         "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, name), original.device
     )
-    scheduler, seen = tiny.lend(candidate, tiny.twin(pipe.scheduler))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(pipe.scheduler))
     denoiser, used = tiny.denoiser(), generator()
     noise = randn_tensor(original.shape, generator=used, device=original.device)
     answer = candidate.denoise_from(
@@ -297,7 +298,7 @@ def test_a_list_of_generators_reaches_the_steps_from_an_image(candidate: Any, dr
     pipe = tiny.pipeline(
         "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, ANCESTRAL), original.device
     )
-    scheduler, seen = tiny.lend(candidate, tiny.twin(pipe.scheduler))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(pipe.scheduler))
     denoiser, used = tiny.denoiser(), [make() for make in makers]
     noise = randn_tensor(original.shape, generator=used, device=original.device)
     answer = candidate.denoise_from(
@@ -319,7 +320,7 @@ def test_a_used_scheduler_begins_in_its_middle_anew(candidate: Any, draw: Draw) 
     pipe = tiny.pipeline(
         "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, EULER), original.device
     )
-    before = tiny.twin(pipe.scheduler)
+    before = schedulers.twin(pipe.scheduler)
     plain_run(before, draw.latents(*original.shape), n, condition)
     scheduler, seen = tiny.lend(candidate, before)
     denoiser, used = tiny.denoiser(), generator()
@@ -358,7 +359,7 @@ def test_flow_matching_begins_with_scale_noise(candidate: Any, draw: Draw, kind:
     """FlowMatchEuler has neither add_noise nor scale_model_input, and the loop does without."""
     original, n, strength, condition, _ = draw_image_to_image(draw, kind)
     library, noise = draw_scheduler(draw, FLOW), draw.latents(*original.shape)
-    scheduler, seen = tiny.lend(candidate, tiny.twin(library))
+    scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
     denoiser = tiny.denoiser()
     answer = candidate.denoise_from(
         denoiser, scheduler, original, noise, strength, n, condition, None
@@ -401,7 +402,7 @@ def watched(
     latents = draw_latents(draw)
     condition = draw_condition(draw, latents)
     pipe = tiny.pipeline("StableDiffusionPipeline", of(draw, name), latents.device)
-    lent = tiny.twin(pipe.scheduler)
+    lent = schedulers.twin(pipe.scheduler)
     if used:
         plain_run(lent, draw.latents(*latents.shape), n, condition)
     scheduler, seen = tiny.lend(candidate, lent)
@@ -537,7 +538,7 @@ def guided(
     branches = draw_condition(draw, latents.repeat(2, 1, 1, 1))
     negative, positive = branches.chunk(2)
     scale, (n, start, end) = draw.uniform(2.5, 5), draw_window(draw, kind)
-    lent = tiny.twin(library)
+    lent = schedulers.twin(library)
     if used:
         plain_run(lent, draw.latents(*latents.shape), n, positive)
     scheduler, seen = tiny.lend(candidate, lent)
@@ -657,7 +658,11 @@ def test_an_image_of_the_batch_can_be_made_again_alone(candidate: Any, draw: Dra
         return generator
 
     in_the_batch = plain_run(
-        tiny.twin(library), noise, n, condition.cpu(), [after_its_noise(seed) for seed in seeds]
+        schedulers.twin(library),
+        noise,
+        n,
+        condition.cpu(),
+        [after_its_noise(seed) for seed in seeds],
     )
     single = randn_tensor((1, *shape[1:]), generator=alone(seeds[k]))
     assert_agrees(

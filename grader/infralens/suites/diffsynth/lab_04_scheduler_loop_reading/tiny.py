@@ -7,7 +7,6 @@ for their UNet.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,39 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from diffusers import (
-    DDIMScheduler,
-    EulerAncestralDiscreteScheduler,
-    EulerDiscreteScheduler,
-    FlowMatchEulerDiscreteScheduler,
-    HeunDiscreteScheduler,
-    PNDMScheduler,
-)
 from torch import Tensor
 
 from infralens.examiner import Recorded, given, quiet_transformers, recorded, remote
+from infralens.suites.schedulers import STEP, signature_of, watched
 
 CHANNELS, WIDTH = 4, 6  # of the latents; of the condition's tokens
-STEPS_OF_TRAINING = 100
-SCHEDULERS = {
-    kind.__name__: kind
-    for kind in (
-        DDIMScheduler,
-        EulerDiscreteScheduler,
-        EulerAncestralDiscreteScheduler,
-        HeunDiscreteScheduler,
-        PNDMScheduler,
-        FlowMatchEulerDiscreteScheduler,
-    )
-}
-# As Stable Diffusion's, in a tenth of the training steps: a run along all of them is still short.
-TABLE: dict[str, Any] = {
-    "num_train_timesteps": STEPS_OF_TRAINING,
-    "beta_start": 0.0085,
-    "beta_end": 0.12,
-    "beta_schedule": "scaled_linear",
-    "steps_offset": 1,
-}
 ATTRIBUTES = ("timesteps", "init_noise_sigma", "order")
 METHODS = (
     "set_timesteps",
@@ -58,7 +30,6 @@ METHODS = (
     "scale_noise",
     "set_begin_index",
 )
-STEP = ("model_output", "timestep", "sample")
 BESIDE = Path(__file__).with_name("beside.py").read_text(encoding="utf-8")
 MIXING = torch.tensor(
     [[0.7, -0.3, 0.2, 0.1], [0.1, 0.6, -0.4, 0.2], [-0.2, 0.3, 0.8, -0.1], [0.4, 0.1, 0.2, -0.6]]
@@ -91,34 +62,13 @@ class Network(torch.nn.Module):
         return (predict(x, t, encoder_hidden_states),)
 
 
-def scheduler(name: str, **config: Any) -> Any:
-    """A scheduler as Stable Diffusion (or Flux) has it; `config` changes fields."""
-    usual: dict[str, Any] = {
-        "DDIMScheduler": {**TABLE, "clip_sample": False, "set_alpha_to_one": False},
-        "PNDMScheduler": {**TABLE, "skip_prk_steps": True},
-        "FlowMatchEulerDiscreteScheduler": {"num_train_timesteps": STEPS_OF_TRAINING},
-    }.get(name, TABLE)
-    return SCHEDULERS[name].from_config({**usual, **config})
-
-
-def twin(of: Any) -> Any:
-    """Another scheduler of the same class and configuration, at the beginning of its life."""
-    return type(of).from_config(of.config)
-
-
 @functools.lru_cache
-def parameters_of(kind: str, method: str) -> list[tuple[str, int, bool]]:
+def parameters_of(method: Any) -> list[tuple[str, int, bool]]:
     """A method's own parameters: (name, kind, required). Reading a signature takes its time."""
     return [
         (parameter.name, int(parameter.kind), parameter.default is parameter.empty)
-        for parameter in list(signature_of(kind, method).parameters.values())[1:]
+        for parameter in list(signature_of(method).parameters.values())[1:]
     ]
-
-
-@functools.lru_cache
-def signature_of(kind: str, method: str) -> inspect.Signature:
-    """The signature of a method of a scheduler's class, with its `self`."""
-    return inspect.signature(getattr(SCHEDULERS[kind], method))
 
 
 class LentScheduler:
@@ -134,7 +84,7 @@ class LentScheduler:
         self.target = target
         self.steps: list[tuple[Any, ...]] = []
         self.made: list[Tensor] = []
-        self.signature = signature_of(type(target).__name__, "step")
+        self.signature = signature_of(type(target).step)
         self.unasked = torch.Generator().manual_seed(0)
 
     def __getattr__(self, name: str) -> Any:
@@ -160,7 +110,7 @@ def lend(candidate: Any, scheduler: Any) -> tuple[Any, LentScheduler]:
     seen = LentScheduler(scheduler)
     attributes = [name for name in ATTRIBUTES if hasattr(scheduler, name)]
     methods = {
-        name: parameters_of(type(scheduler).__name__, name)
+        name: parameters_of(getattr(type(scheduler), name))
         for name in METHODS
         if hasattr(scheduler, name)
     }
@@ -194,7 +144,7 @@ def loop(
 ) -> Run:
     """The turns of a run with a scheduler of diffusers. `ask(i, seen, t)` gives the prediction."""
     run = Run()
-    takes_it = "generator" in signature_of(type(scheduler).__name__, "step").parameters
+    takes_it = "generator" in signature_of(type(scheduler).step).parameters
     extra = {"generator": generator} if takes_it else {}
     for i, t in enumerate(scheduler.timesteps if timesteps is None else timesteps):
         scaled = hasattr(scheduler, "scale_model_input")
@@ -229,15 +179,7 @@ def pipeline(name: str, with_scheduler: Any, device: torch.device) -> Any:
 
 def run_of(pipe: Any, condition: Tensor, *, stop_at: int | None = None, **call: Any) -> Run:
     """Run the pipeline without guidance to latents; watch its network, its steps and its bar."""
-    run, step = Run(), pipe.scheduler.step
-
-    @functools.wraps(step)  # the pipeline reads the signature
-    def watched_step(*args: Any, **kwargs: Any) -> Any:
-        run.steps.append(args[: len(STEP)])
-        return step(*args, **kwargs)
-
-    def watch(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        run.calls.append((*args, kwargs["encoder_hidden_states"]))
+    run = Run()
 
     @contextmanager
     def bar(**_: Any) -> Iterator[Any]:
@@ -248,17 +190,16 @@ def run_of(pipe: Any, condition: Tensor, *, stop_at: int | None = None, **call: 
         pipe._interrupt = i == stop_at
         return values
 
-    hook = pipe.unet.register_forward_pre_hook(watch, with_kwargs=True)
-    pipe.scheduler.step, pipe.progress_bar = watched_step, bar
+    pipe.progress_bar = bar
     try:
-        run.latents = pipe(
-            prompt_embeds=condition,
-            guidance_scale=1.0,
-            output_type="latent",
-            callback_on_step_end=at_step_end,
-            **call,
-        ).images
+        with watched(pipe, run.calls, run.steps):
+            run.latents = pipe(
+                prompt_embeds=condition,
+                guidance_scale=1.0,
+                output_type="latent",
+                callback_on_step_end=at_step_end,
+                **call,
+            ).images
     finally:
-        hook.remove()
-        del pipe.scheduler.step, pipe.progress_bar
+        del pipe.progress_bar
     return run

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from infralens.examiner import quiet_transformers
-from infralens.suites.diffusers.lab_04_cfg_code_reading import tiny
+from infralens.suites import schedulers
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def first_turn(output: Tensor, scale: float, label: int = 0) -> Turn:
         handed.append(model_output)
         raise SchedulerReachedError
 
-    network, scheduler = Answering(output), tiny.scheduler("DDIMScheduler")
+    network, scheduler = Answering(output), schedulers.scheduler("DDIMScheduler")
     scheduler.step = step
     pipe = DiTPipeline(transformer=network, vae=None, scheduler=scheduler)
     pipe.set_progress_bar_config(disable=True)

@@ -8,6 +8,7 @@ from diffusers.utils import logging
 
 from infralens.examiner import library_function
 from infralens.quiz import question
+from infralens.suites import schedulers
 from infralens.suites.diffusers.lab_04_cfg_code_reading import dit, tiny
 
 logging.set_verbosity_error()  # each guider says that guiders are experimental
@@ -36,7 +37,7 @@ def counted_as_diffusers_does() -> float:
 
 def rows_seen(name: str, steps: int, prompts: int, scale: float) -> int:
     """How many rows the UNet of a tiny StableDiffusionPipeline works on in a whole run."""
-    pipe = tiny.pipeline(tiny.scheduler(name))
+    pipe = tiny.pipeline(schedulers.scheduler(name))
     embeds = torch.zeros(prompts, 5, tiny.EMBED_WIDTH)
     run = tiny.run_of(
         pipe,

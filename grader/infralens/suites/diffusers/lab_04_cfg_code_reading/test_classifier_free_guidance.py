@@ -27,6 +27,7 @@ from infralens.examiner import (
     told,
     unpack,
 )
+from infralens.suites import schedulers
 from infralens.suites.diffusers.lab_04_cfg_code_reading import dit, tiny
 
 SCHEDULERS = ("DDIMScheduler", "EulerDiscreteScheduler", "HeunDiscreteScheduler", "PNDMScheduler")
@@ -96,7 +97,7 @@ def one_step(
     latents: Tensor, t: Tensor, prompts: dict[str, Tensor], scale: float, device: str
 ) -> tiny.Run:
     """StableDiffusionPipeline's only step, at t, with DDIM, which scales nothing."""
-    scheduler = tiny.scheduler(
+    scheduler = schedulers.scheduler(
         "DDIMScheduler", num_train_timesteps=int(t) + 1, timestep_spacing="trailing"
     )
     pipe = tiny.pipeline(scheduler, device)
@@ -282,7 +283,7 @@ def assert_same_run(
     for turn, (call, step) in enumerate(turns):
         for who, names, given in (
             ("the denoiser", CALL, call),
-            ("scheduler.step", tiny.STEP, step),
+            ("scheduler.step", schedulers.STEP, step),
         ):
             for place, name in enumerate(names):
                 assert_agrees(
@@ -299,8 +300,8 @@ def sample(
     """A run of the learner's loop: its result, its calls and steps, and the pipeline's own run."""
     # With leading, init_noise_sigma is just what scale_model_input divides by in the first turn.
     spacing = spacing or draw.choice(["linspace", "trailing"])
-    pipe = tiny.pipeline(tiny.scheduler(name, timestep_spacing=spacing), device)
-    scheduler, denoiser = tiny.lent(tiny.twin(pipe.scheduler)), tiny.denoiser(device)
+    pipe = tiny.pipeline(schedulers.scheduler(name, timestep_spacing=spacing), device)
+    scheduler, denoiser = tiny.lent(schedulers.twin(pipe.scheduler)), tiny.denoiser(device)
     latents, prompts = draw.latents(2, 4, 6, 10), draw_prompts(draw, 2)
     answer = candidate.guided_sample(denoiser, scheduler, latents, *prompts.values(), scale, n)
     run = functools.cache(

@@ -6,38 +6,19 @@ The weights are random, seeded and never saved: a mistake shows in numbers, not 
 from __future__ import annotations
 
 import functools
-import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from diffusers import (
-    AutoencoderKL,
-    DDIMScheduler,
-    EulerDiscreteScheduler,
-    HeunDiscreteScheduler,
-    PNDMScheduler,
-    UNet2DConditionModel,
-)
+from diffusers import AutoencoderKL, UNet2DConditionModel
 from torch import Tensor
 
 from infralens.examiner import Namespace, Recorded, quiet_transformers, recorded, remote
 from infralens.suites.networks import frozen, seeded
+from infralens.suites.schedulers import STEP, signature_of, watched
 
 LATENT_CHANNELS = 4
 EMBED_WIDTH = 24
-SCHEDULERS = {
-    kind.__name__: kind
-    for kind in (DDIMScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler, PNDMScheduler)
-}
-# As Stable Diffusion's, in a tenth of the training steps: a run along all of them is still short.
-TABLE = {
-    "num_train_timesteps": 100,
-    "beta_start": 0.0085,
-    "beta_end": 0.12,
-    "beta_schedule": "scaled_linear",
-    "steps_offset": 1,
-}
 
 
 @functools.lru_cache
@@ -78,20 +59,6 @@ def vae(device: str = "cpu") -> Any:
     return frozen(module, device)
 
 
-def scheduler(name: str, **config: Any) -> Any:
-    """A scheduler over `TABLE`, as Stable Diffusion has it; `config` changes fields."""
-    usual: dict[str, Any] = {
-        "DDIMScheduler": {"clip_sample": False, "set_alpha_to_one": False},
-        "PNDMScheduler": {"skip_prk_steps": True},
-    }.get(name, {})
-    return SCHEDULERS[name].from_config({**TABLE, **usual, **config})
-
-
-def twin(of: Any) -> Any:
-    """Another scheduler of the same class and configuration, at the beginning of its life."""
-    return type(of).from_config(of.config)
-
-
 def pipeline(with_scheduler: Any, device: str = "cpu") -> Any:
     """A StableDiffusionPipeline without a text encoder: give it embeddings.
 
@@ -120,11 +87,6 @@ def denoiser(device: str = "cpu") -> Recorded:
     return recorded(lambda latents, t, embeds: module(latents, t, embeds).sample, "denoiser")
 
 
-@functools.cache
-def _signature(function: Any) -> inspect.Signature:
-    return inspect.signature(function)
-
-
 class LentScheduler:
     """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
 
@@ -141,7 +103,7 @@ class LentScheduler:
         return self.target.init_noise_sigma
 
     def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
-        given = _signature(type(self.target).set_timesteps).bind(self.target, *args, **kwargs)
+        given = signature_of(type(self.target).set_timesteps).bind(self.target, *args, **kwargs)
         device = given.arguments.get("device")
         if device is not None and torch.device(device).type == "meta":
             raise ValueError("timesteps on the device 'meta' have no numbers")
@@ -151,7 +113,7 @@ class LentScheduler:
         return self.target.scale_model_input(*args, **kwargs)
 
     def step(self, *args: Any, **kwargs: Any) -> Any:
-        given = _signature(type(self.target).step).bind(self.target, *args, **kwargs)
+        given = signature_of(type(self.target).step).bind(self.target, *args, **kwargs)
         self.steps.append(tuple(given.arguments[name] for name in STEP))
         as_tuple = given.arguments.get("return_dict") is False
         given.arguments["return_dict"] = False
@@ -160,7 +122,6 @@ class LentScheduler:
         return (sample,) if as_tuple else Namespace({"prev_sample": sample})
 
 
-STEP = ("model_output", "timestep", "sample")
 USED_BY_A_LOOP: dict[str, Any] = {
     "attributes": ["timesteps", "init_noise_sigma"],
     "methods": ["set_timesteps", "scale_model_input", "step"],
@@ -184,23 +145,8 @@ class Run:
 def run_of(pipe: Any, latents: Tensor, **call: Any) -> Run:
     """Run the pipeline from these latents to latents, and watch its UNet and its scheduler."""
     run = Run()
-    step = pipe.scheduler.step
-
-    @functools.wraps(step)  # the pipeline reads the signature
-    def watched_step(*args: Any, **kwargs: Any) -> Any:
-        run.steps.append(args[: len(STEP)])
-        return step(*args, **kwargs)
-
-    def watch(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        run.calls.append((*args, kwargs["encoder_hidden_states"]))
-
-    hook = pipe.unet.register_forward_pre_hook(watch, with_kwargs=True)
-    pipe.scheduler.step = watched_step
-    try:
-        # The pipeline demands multiples of 8 and then takes the latents as they are.
-        sides = {"height": latents.shape[-2] * 8, "width": latents.shape[-1] * 8}
+    # The pipeline demands multiples of 8 and then takes the latents as they are.
+    sides = {"height": latents.shape[-2] * 8, "width": latents.shape[-1] * 8}
+    with watched(pipe, run.calls, run.steps):
         run.latents = pipe(latents=latents, output_type="latent", **sides, **call).images
-    finally:
-        hook.remove()
-        del pipe.scheduler.step
     return run
