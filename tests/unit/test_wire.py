@@ -55,7 +55,7 @@ def test_where_memory_is_short_there_is_an_error_and_no_end_of_the_process() -> 
     code = """
 import io, os, resource, torch
 from infralens import wire
-from infralens.examiner.memory.growth import extent
+from infralens.examiner.memory.meter import extent
 
 header, body = wire.read_frame(io.BytesIO(wire.pack({"x": torch.ones(2**23)})))
 tensor = torch.ones(2**23)

@@ -26,7 +26,7 @@ from infralens.examiner.compare.tolerance import (
     distance,
     float64,
     graded_dtype,
-    tolerance_ulps,
+    tolerance_of,
     ulp_of,
 )
 from infralens.examiner.errors import (
@@ -313,7 +313,7 @@ def _judge(
     _expect_kind(answer, expected, what)
     number_ = _Number.of(answer) if isinstance(expected, float) else None
     mine = float64(number_.value if number_ else answer)
-    tolerance = TOLERANCE_FACTOR * own_error + tolerance_ulps(graded_dtype(expected)) * reach
+    tolerance = tolerance_of(own_error, graded_dtype(expected), reach)
     if not (math.isfinite(tolerance) and bool(exact.isfinite().all())):
         raise GraderFaultError(f"the reference for {what} is not finite, or has another shape")
     scale = float(exact.abs().max()) if exact.numel() else 0.0

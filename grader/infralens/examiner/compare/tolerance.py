@@ -37,10 +37,10 @@ def distance(one: Tensor, other: Tensor) -> float:
     return float((one - other).abs().nan_to_num(float("inf")).max())
 
 
-def tolerance_ulps(dtype: torch.dtype) -> float:
-    """The part of a tolerance that does not depend on the library's own error."""
+def tolerance_of(own_error: float, dtype: torch.dtype, ulp: float) -> float:
+    """How far off an answer may be. `own_error`: the library's; `ulp`: one of the largest value."""
     half = dtype in (torch.float16, torch.bfloat16)
-    return HALF_TOLERANCE_ULPS if half else TOLERANCE_ULPS
+    return TOLERANCE_FACTOR * own_error + (HALF_TOLERANCE_ULPS if half else TOLERANCE_ULPS) * ulp
 
 
 def allowed_agreement(dtype: torch.dtype) -> float:

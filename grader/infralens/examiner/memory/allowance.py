@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import torch
 
-from infralens.examiner.memory.growth import extent
+from infralens.examiner.memory.meter import extent
 
 ROOM_BYTES = 2**29
 RESERVE_BYTES = 2**27  # what every use can count on: without it none is begun

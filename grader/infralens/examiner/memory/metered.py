@@ -20,7 +20,7 @@ from infralens.examiner.candidate.proxies import Candidate
 from infralens.examiner.errors import LearnerError, MeterError, MismatchError, NoAnswerError
 from infralens.examiner.isolation.process import START_SECONDS
 from infralens.examiner.memory.allowance import NO_MEMORY
-from infralens.examiner.memory.growth import Meter, innermost
+from infralens.examiner.memory.meter import Meter, innermost
 from infralens.examiner.memory.tensors import Storages
 from infralens.examiner.run.trial import current_trial
 
