@@ -2,8 +2,8 @@
 
 Goal: read the one half of diffusion that is fixed. ᾱ_t says how much of the signal is left at
 training step t; the noise is sampled, not learned; x_t is what the network is shown, and one of
-ε, x0 and v is what it is asked for. All of it is a construction for training. At inference there is
-no clean sample to start from, so nothing in this file is a generator.
+ε, x0 and v is what it is asked for. All of it is made for training. At inference only a run that
+starts from a picture (image to image, inpainting) makes an x_t. Nothing in this file generates.
 
 Symbols: T = num_train_timesteps, t = a training step from 0 to T − 1, β = betas,
 ᾱ = alphas_cumprod, x0 = original (clean), ε = noise, x_t = the noisy sample, σ = the noise level of
