@@ -57,7 +57,7 @@ def ddpm_step(out, noisy, start, stop, table, kind, which, fresh):
         "fixed_small": (1 - alpha) * (1 - bar_to) / (1 - bar),
         "fixed_large": (1 - alpha) * (stop >= 0),
     }[which]
-    return (mean + fresh * variance.sqrt()).float()
+    return (mean + fresh * variance.sqrt()).to(noisy.dtype)
 
 
 def previous_alpha_bar(table, where, ends_in_one):
