@@ -187,6 +187,12 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
         "7.1 doubled: 'sample * 0.6' stands nowhere in the solution; line 11 is nearest: quote "
         "'return sample * 0.5'": (lab.suite / "wrong.yaml", "sample * 0.5", "sample * 0.6"),
         "7.1 doubled: line 11 is no Python then": (lab.suite / "wrong.yaml", "sample * 2", "(2"),
+        "line 11: answer in a closure of truth, before an assertion has passed it": (
+            lab.suite / "test_halving.py",
+            "sample.double() / 2",
+            "sample.double() / 2 + 0 * answer",
+        ),
+        "test_halving.py, line 11 is no Python": (lab.suite / "test_halving.py", "/ 2)", "/ 2))"),
         "doubled: by must be string, not True": (lab.suite / "wrong.yaml", "sample * 2", "yes"),
     }
     for sentence, (path, old, new) in faults.items():

@@ -20,7 +20,13 @@ USES = {
     "assert_equals(mine.double(), value=1.0)": "`.double()`",
     "assert_equals([part * 2 for part in mine], value=1.0)": "arithmetic",
     "assert_equals(helped(mine), value=1.0)": "arithmetic",
-    "a, b = unpack(mine, 'a', 'b'); assert_equals(a - 1, value=b)": "arithmetic",
+    "a, b = unpack(mine, 'a', 'b'); assert_equals(a - 1, value=1)": "arithmetic",
+    "assert_equals(1, value=mine)": "mine as value of an assertion",
+    "assert_tensor(torch.ones(1), shape=mine)": "mine as shape of an assertion",
+    "case = Case(1); assert_equals(case.made(mine), value=1)": "arithmetic",
+    "case = Case(1); assert_equals(case.answered(candidate) + 1, value=1)": "arithmetic",
+    "assert_equals(Case(1).answered(candidate) > 0, value=True)": "a comparison",
+    "case = Case(mine); assert_equals(case.more(), value=1)": "arithmetic",
     "denoiser = recorded(max); candidate.g(denoiser); max(denoiser.calls[0])": "handed to max",
 }
 CLEAN = (
@@ -32,6 +38,12 @@ CLEAN = (
     "helped_after(mine); assert_equals(mine + 1, value=2)",
     "denoiser = recorded(max); denoiser(1); assert_equals(denoiser.calls[0] + 1, value=1)",
     "for i, part in enumerate(mine): assert_equals(part, library=lambda: i + 1)",
+    "assert_equals(mine, value=1); assert_equals(1, value=mine)",
+    "case = Case(1); answer = case.looked_at(candidate); assert_equals(answer + 1, value=1)",
+    "case = Case(1); assert_equals(case.more(), value=1)",
+    "assert_form(mine, ['int']); assert_equals(mine[0] + 1, value=1)",
+    "assert_equals(form_of(mine) == 'int', value=True)",
+    "name = 'f'; assert_equals(getattr(candidate, name)(mine), value=1)",
 )
 HELPERS = """
 def helped(x):
@@ -41,6 +53,24 @@ def helped(x):
 def helped_after(x):
     assert_equals(x, value=1)
     return x * 2
+
+class Case:
+    def __init__(self, number):
+        self.number = number
+
+    def more(self):
+        return self.number + 1
+
+    def made(self, x):
+        return 2 * x
+
+    def answered(self, candidate):
+        return candidate.f(self.number)
+
+    def looked_at(self, candidate):
+        answer = self.answered(candidate)
+        assert_number(answer)
+        return answer
 """
 
 
@@ -64,14 +94,7 @@ def test_what_has_been_passed_may_be_used(tmp_path: Path, line: str) -> None:
     assert uses_in(tmp_path, line) == []
 
 
-# What is still to be cleaned, at most: a number here only ever falls, and a lab at 0 leaves.
-STILL = {
-    "diffsynth/lab-04": 1,
-    "diffsynth/lab-10": 9,
-}
-
-
 @pytest.mark.parametrize("lab", find_labs(), ids=lambda lab: lab.id)
 def test_no_suite_uses_an_answer_that_nothing_has_looked_at(lab: Lab) -> None:
     found = [str(use) for use in suspect_uses(lab.suite)]
-    assert len(found) <= STILL.get(lab.id, 0), "\n".join(found)
+    assert not found, "\n".join(found)

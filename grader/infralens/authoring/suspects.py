@@ -1,19 +1,22 @@
 """`python -m infralens.authoring.suspects [LAB …]`: answers used before they are looked at.
 
 An answer is a suspect until an assertion has passed it. Before that no closure of an assertion may
-hold it, and nothing may compute with it: not arithmetic, a comparison, `float()`, a method of a
-tensor nor a function of torch. The suite is read, never run. What it reads in helpers is followed
-through calls; a class of the suite's own, and what a lent function does, is not.
+hold it, no equality may have it on the other side, and nothing may compute with it: not arithmetic,
+a comparison, `float()`, a method of a tensor nor a function of torch. The suite is read, never run.
+Helpers are followed through their calls, as are methods of the suite's own classes, which are known
+by their names alone; what a lent function does is not.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from infralens.labs import find_lab, find_labs
 
@@ -22,6 +25,7 @@ ASSERTIONS = {
     "assert_agrees",
     "assert_calls",
     "assert_equals",
+    "assert_form",
     "assert_matches",
     "assert_matches_formula",
     "assert_number",
@@ -38,7 +42,7 @@ HOLDING = {"given", "metered", "keep"}  # an object in the candidate
 LENDING = {"recorded", "remote"}
 HARMLESS = {
     *("isinstance", "type", "len", "id", "repr", "str", "hasattr", "callable", "print", "all"),
-    *("any", "told", "comparable", "set_state", "with_gradients", "kind"),
+    *("any", "told", "comparable", "form_of", "set_state", "with_gradients", "kind"),
 }
 LOOKING = {"shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda"}
 LOOKED_WITH = {"dim", "size", "numel", "is_floating_point", "keys", "data_ptr"}
@@ -93,6 +97,15 @@ class Use:
 Function = ast.FunctionDef | ast.Lambda
 
 
+class _Called(NamedTuple):
+    """A function of the suite's own, and the object whose method it is."""
+
+    module: _Module
+    function: ast.FunctionDef
+    around: _Scope
+    bound_to: ast.expr | None = None
+
+
 @dataclass
 class _Scope:
     """The names of one function, and those around it."""
@@ -135,9 +148,13 @@ class _Module:
     def __init__(self, path: Path, uses: set[Use], known: dict[Path, _Module]) -> None:
         known[path] = self
         self.path, self.uses = path, uses
-        self.tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         self.scope = _Scope()
-        self.classes = {node.name for node in self.tree.body if isinstance(node, ast.ClassDef)}
+        self.classes = {
+            node.name: {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
+            for node in self.tree.body
+            if isinstance(node, ast.ClassDef)
+        }
         self.siblings: dict[str, _Module] = {}
         self.imported: dict[str, tuple[_Module, str]] = {}
         for node in self.tree.body:
@@ -157,6 +174,15 @@ class _Module:
             elif part.is_file():
                 module = known.get(part) or _Module(part, self.uses, known)
                 self.imported[name] = (module, alias.name)
+
+    def methods(self, name: str) -> Iterator[tuple[_Module, ast.FunctionDef]]:
+        """What is called by this name on an object of the suite's own classes."""
+        found = {id(self): self, **{id(one): one for one in self.siblings.values()}}
+        found |= {id(one): one for one, _ in self.imported.values()}
+        for module in found.values():
+            for methods in module.classes.values():
+                if name in methods:
+                    yield module, methods[name]
 
     def checks(self) -> Iterator[ast.FunctionDef]:
         for node in self.tree.body:
@@ -244,7 +270,8 @@ class _Reader:
         if isinstance(node, ast.Tuple) and not any(isinstance(e, ast.Starred) for e in node.elts):
             return tuple(self.shape(part) for part in node.elts)
         if isinstance(node, ast.Call) and (found := self._ours(node.func)):
-            return self._followed(node, *found)
+            shapes = [self._followed(node, one) for one in found]
+            return functools.reduce(merged, shapes)
         return self.taint(node)
 
     def _item(self, node: ast.expr) -> Shape:
@@ -366,13 +393,16 @@ class _Reader:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ASSERTIONS:
             return self._assertion(node)
-        if found := self._ours(node.func):
-            return flat(self._followed(node, *found))
+        if self._ours(node.func):
+            return flat(self.shape(node))
         if isinstance(node.func, ast.Attribute) and not self._is_module(node.func.value):
             return self._method(node, node.func)
         if name and self.scope.taint(name) in (Taint.HANDLE, Taint.SUSPECT):
             self._arguments(node)
             self._lend(node)
+            return Taint.SUSPECT
+        if isinstance(node.func, ast.Call) and self.taint(node.func) is Taint.HANDLE:
+            self._arguments(node)  # what `getattr` found there
             return Taint.SUSPECT
         held = max(self._arguments(node), default=Taint.CLEAN)
         if name in ASKING:
@@ -398,8 +428,10 @@ class _Reader:
         for keyword in node.keywords:
             if keyword.arg in CLOSURES:
                 self._closed(keyword.value, keyword.arg)
-            else:
-                self.taint(keyword.value)
+            elif self.taint(keyword.value) is Taint.SUSPECT:
+                self._flag(
+                    keyword.value, f"{_text(keyword.value)} as {keyword.arg} of an assertion"
+                )
         for argument in node.args[:1]:
             self._pass(argument)
         return Taint.CLEAN
@@ -459,28 +491,34 @@ class _Reader:
         root = _root(node)
         return bool(root) and root not in _bound(self.scope)
 
-    def _ours(self, func: ast.expr) -> tuple[_Module, ast.FunctionDef, _Scope] | None:
-        """The suite's own function that is called here, with the scope around it."""
+    def _ours(self, func: ast.expr) -> list[_Called]:
+        """The suite's own functions that may be called here, with the scope around each."""
         if isinstance(func, ast.Name):
             if found := self.scope.function(func.id):
-                return (self.module, *found)
+                return [_Called(self.module, *found)]
             if func.id in self.module.imported:
                 module, name = self.module.imported[func.id]
                 if found := module.scope.function(name):
-                    return (module, *found)
-        elif isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
-            module = self.module.siblings.get(func.value.id)  # type: ignore[assignment]
-            if module is not None and (found := module.scope.function(func.attr)):
-                return (module, *found)
-        return None
+                    return [_Called(module, *found)]
+        elif isinstance(func, ast.Attribute) and self._is_module(func.value):
+            sibling = self.module.siblings.get(_root(func))
+            if sibling is not None and (found := sibling.scope.function(func.attr)):
+                return [_Called(sibling, *found)]
+        elif isinstance(func, ast.Attribute) and _text(func.value) != "candidate":
+            return [
+                _Called(module, method, module.scope, func.value)
+                for module, method in self.module.methods(func.attr)
+            ]
+        return []
 
-    def _followed(
-        self, node: ast.Call, module: _Module, function: ast.FunctionDef, around: _Scope
-    ) -> Shape:
+    def _followed(self, node: ast.Call, called: _Called) -> Shape:
+        module, function, around = called.module, called.function, called.around
         names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
         given: dict[str, Taint] = {}
         sources: dict[str, ast.expr] = {}
-        for place, argument in enumerate(node.args):
+        kind = {_last(decorator) for decorator in function.decorator_list}
+        bound = [called.bound_to] if called.bound_to and "staticmethod" not in kind else []
+        for place, argument in enumerate([*bound, *node.args]):
             taint = self.taint(argument)
             name = names[place] if place < len(names) else "*"
             if function.args.vararg is not None and name == "*":

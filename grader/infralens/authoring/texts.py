@@ -59,6 +59,8 @@ def prove_texts(proof: Proof) -> None:
             proof.fault(f"lab.yaml: loaded is {name}, which no installed module is called")
     for problem in unfinished(lab):
         proof.fault(problem)
+    for problem in suspect_faults(lab):
+        proof.fault(problem)
     _prove_page(proof)
     _prove_stub_text(proof)
     for problem in example_faults(lab):
@@ -89,6 +91,17 @@ def unfit_edits(lab: Lab) -> Iterator[str]:
                 yield str(error)
     except BadWrongAnswerError as error:
         yield str(error)
+
+
+def suspect_faults(lab: Lab) -> Iterator[str]:
+    """Where the lab's checks use an answer before an assertion has passed it."""
+    from infralens.authoring.suspects import suspect_uses  # a command of its own, too
+
+    try:
+        for use in suspect_uses(lab.suite):
+            yield f"{use.path.name}, line {use.line}: {use.sentence}"
+    except SyntaxError as error:
+        yield f"{Path(error.filename or '').name}, line {error.lineno} is no Python"
 
 
 def says_masked(text: str, name: str) -> bool:

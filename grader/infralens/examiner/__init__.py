@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         as_pixels,
         assert_agrees,
         assert_equals,
+        assert_form,
         assert_matches,
         assert_matches_formula,
         assert_number,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         assert_tensor,
         unpack,
     )
+    from infralens.examiner.compare.forms import form_of
     from infralens.examiner.compare.inputs import Draw
     from infralens.examiner.compare.recorded import (
         Recorded,
@@ -61,6 +63,7 @@ _HOMES = {
         "as_pixels",
         "assert_agrees",
         "assert_equals",
+        "assert_form",
         "assert_matches",
         "assert_matches_formula",
         "assert_number",
@@ -69,6 +72,7 @@ _HOMES = {
         "assert_tensor",
         "unpack",
     ),
+    "compare.forms": ("form_of",),
     "compare.inputs": ("Draw",),
     "memory.metered": ("metered",),
     "run.plugin": ("todo",),
@@ -85,6 +89,7 @@ __all__ = [
     "assert_agrees",
     "assert_calls",
     "assert_equals",
+    "assert_form",
     "assert_matches",
     "assert_matches_formula",
     "assert_number",
@@ -93,6 +98,7 @@ __all__ = [
     "assert_tensor",
     "comparable",
     "fetch",
+    "form_of",
     "given",
     "keep",
     "library_function",

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.compare.describe import around, brief_pair, dtype_name, kind, number
+from infralens.examiner.compare.forms import Form, first_unlike, form_of
 from infralens.examiner.compare.same import same_plain
 from infralens.examiner.compare.tolerance import (
     RUN_SHARE,
@@ -210,6 +211,20 @@ def assert_tensor(
     trial = current_trial()
     trial.tolerances[trial.compared - 1] = math.inf  # to naming too any numbers are alike here
     trial.suspects.passed(answer)
+
+
+def assert_form(answer: Any, form: Form, *, what: str = "the result") -> None:
+    """The answer holds values of these kinds at these places: `form_of` it is this form.
+
+    For an answer of many parts that a check reads: what they say is still to be judged. Only the
+    form is compared, so that a time in it makes no other answer of it.
+    """
+    found = form_of(answer)
+    if not current_trial().compare(found, "property"):
+        return
+    if odd := first_unlike(found, form):
+        raise MismatchError(f"{what}: {odd}", answer=found)
+    current_trial().suspects.passed(answer)
 
 
 def assert_number(answer: Any, *, what: str = "the result") -> None:

@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from infralens.examiner import (
     Draw,
     assert_equals,
+    assert_form,
     assert_matches,
     assert_matches_formula,
     assert_number,
     assert_raises,
     assert_tensor,
+    form_of,
     given,
     set_state,
     state_of,
@@ -170,6 +172,13 @@ def test_a_fresh_adapter_changes_nothing(
     beside, rank = given(candidate, BESIDE), draw.integer(2, 4)
     base = beside.linear(weights)
     plain = beside.called(base, x)
+    exact = {name: weight.double() for name, weight in weights.items()}
+    assert_matches_formula(
+        plain,
+        computed=lambda: ours.linear(weights)(x),
+        truth=lambda: ours.linear(exact)(x.double()),
+        what="the result of the base alone",
+    )
     mine = candidate.LoRALinear(base, rank, draw_alpha(draw, rank))
     assert_equals(mine(x), value=plain, what="the result of a new adapter")
 
@@ -721,6 +730,13 @@ def test_injection_alone_changes_nothing(candidate: Any, draw: Draw) -> None:
     case, beside = Case(draw, "linear", draw_weights(draw)), given(candidate, BESIDE)
     model = case.model(candidate)
     before = beside.called(model, case.hidden, case.context)
+    plain = functools.partial(ours.transformer, case.state, HEADS[case.kind], GROUPS)
+    assert_matches_formula(
+        before,
+        computed=lambda: plain()(case.hidden, case.context),
+        truth=lambda: case.true_result(scale=0.0),
+        what="the result before inject",
+    )
     candidate.inject(model, case.targets, case.rank, case.alpha)
     assert_equals(
         model(case.hidden, case.context), value=before, what="the result after inject alone"
@@ -896,6 +912,7 @@ def test_unfusing_restores_every_bit(candidate: Any, draw: Draw, dtype: str, tim
     case, scales = draw_case(draw, dtype), draw_scales(draw)
     mine = case.injected(candidate)
     keys = sorted(tensors_of(mine))
+    assert_form(keys, ["str"], what="the keys of the state dict")
     for scale in scales[: 1 if times == "once" else 2]:
         candidate.fuse(mine, scale)
     candidate.unfuse(mine)
@@ -921,6 +938,7 @@ def test_fusing_leaves_the_rest_alone(candidate: Any, draw: Draw) -> None:
     case, (scale, _) = draw_case(draw), draw_scales(draw)
     mine, beside = case.injected(candidate), given(candidate, BESIDE)
     before = beside.parameters_of(mine)
+    assert_form(before, dict.fromkeys(form_of(before), "str"), what="the parameters before fuse")
     calls: dict[str, Callable[[], Any]] = {
         "fuse": lambda: candidate.fuse(mine, scale),
         "unfuse": lambda: candidate.unfuse(mine),
