@@ -185,9 +185,9 @@ def seeded(seed: int, *makers: Callable[[], Any]) -> list[Any]:
     So what a run draws from that one by mistake can be drawn again.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
         for make in makers:  # building one takes long: once for each kind
             if made_by(make) not in loaded:
+                torch.default_generator.manual_seed(0)  # the same whatever was built before
                 loaded[made_by(make)] = make().eval().requires_grad_(False)
     torch.default_generator.manual_seed(seed)
     return [mixed(twin(loaded[made_by(make)], {})) for make in makers]

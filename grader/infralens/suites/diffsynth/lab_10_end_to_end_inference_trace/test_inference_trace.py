@@ -519,6 +519,7 @@ def assert_nothing_left(case: Case, pipe: Any, beside: Any, image: Any = None) -
     that one more run of the same pipeline draws and computes what the library's does is seen here.
     """
     mine, run = left(case, pipe, beside), functools.cache(lambda: left_by_the_library(case))
+    after = again(case, pipe, beside)  # before the library draws: both may be in one process
 
     def library() -> dict[str, str]:
         return run().state
@@ -536,7 +537,6 @@ def assert_nothing_left(case: Case, pipe: Any, beside: Any, image: Any = None) -
         if name != "names":
             told = functools.partial(lambda key: library()[key], name)
             assert_equals(mine[name], library=told, what=f"what is there afterwards: {name}")
-    after = again(case, pipe, beside)
     what = "the picture of the next run, after trace"
     assert_agrees(after, library=lambda: run().next_picture, what=what, share=SHARE)
 
