@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,12 +24,16 @@ RIGHT = """
 import torch
 def f(n, ask):
     return n
+
+def g(n, ask):
+    return f(n, ask)
 """
 WRONG = {
     "dice": "return ask(-n if n[0] > 90 else torch.rand(2))",
     "eight": "return ask(float(8 * n.sum()) + 0 * n)",
     "power": "return ask(2.0 ** n.sum() + 0 * n)",
     "twice": "ask(n)\nreturn ask(float('nan') * n if n[0] > 90 else 3 * n)",
+    "refusing": 'raise ValueError("too large")',
     "drawn": "return torch.rand(2)",
 }
 
@@ -172,3 +177,48 @@ def test_numbers_that_were_only_looked_at_may_be_drawn(names: Names) -> None:
     found = names.find("90.1", "test_one", trial, caught.value, check)
     assert found is not None
     assert found.name == "drawn"
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_what_fails_where_the_learner_is_right_is_not_the_mistake(
+    names: Names, passed: bool
+) -> None:
+    """Every refusal of one type is like another: what is not refused tells them apart."""
+
+    def learner(n: torch.Tensor, ask: Callable[..., Any]) -> Any:
+        if n[0] > 50 or not passed:
+            raise ValueError("too large")
+        return ask(n)
+
+    def check(candidate: Any) -> None:
+        x = torch.tensor([2.0, 0.0])
+        assert_matches(candidate.f(x, lambda v: v), library=lambda: x, truth=x.double)
+
+    if passed:
+        trial = Trial()
+        with running(trial):
+            check(RehearsedCandidate({"f": learner}))
+        names.note_right("90.1", "test_one", trial, check)
+    assert told(names, "test_one", learner, 60.0) == "refusing"
+    settled = names.settled("90.1", "test_one", "refusing")
+    assert (settled is None) is passed
+
+
+def test_what_calls_another_function_does_not_speak_against_a_name(names: Names) -> None:
+    """The edited solution may call the wrong function there; the learner's code need not."""
+    of = tuple(replace(todo, names=("f", "g")) for todo in names.lab.todos)
+    names.lab = replace(names.lab, todos=of)
+
+    def check(candidate: Any) -> None:
+        answer = candidate.g(torch.tensor([2.0, 0.0]), lambda value: value)
+        assert_equals(answer.tolist(), value=[2.0, 0.0])
+
+    def learner(n: torch.Tensor, ask: Callable[..., Any]) -> Any:
+        raise ValueError("too large")
+
+    trial = Trial()
+    with running(trial):
+        check(RehearsedCandidate({"g": lambda n, ask: n}))
+    names.note_right("90.1", "test_two", trial, check)
+    assert told(names, "test_one", learner, 60.0) == "refusing"
+    assert names.settled("90.1", "test_one", "refusing") is not None

@@ -3,7 +3,8 @@
 A misconception is named only when its own answer is the learner's answer. The size of a difference
 says nothing: several mistakes make differences of one size. A false name is worse than none, so
 what else was seen must fit as well: the answers that were right before it, what was handed to what
-was lent, and every other failing case of the todo in which that misconception fails too.
+was lent, every other failing case of the todo in which that misconception fails too, and, where the
+answer is an exception, some cases that the learner's code passed: there it must not fail.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from infralens.examiner.mistakes.misconceptions import Misconception, misconcept
 from infralens.examiner.mistakes.replays import Replayed, Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab
+from infralens.wire import Raised
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
 # the wall a busy machine would find fewer names.
@@ -43,6 +45,8 @@ Given = dict[str, ModuleType]  # what a lab gives beside a submission, run once 
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
 MOST_EVIDENCE = 6  # the same of one todo, unless a check has none yet
+RIGHT_SECONDS = 2.0  # of processor time, for the passed cases of one todo
+MOST_RIGHT = 6  # passed cases that a name is held against, those of its own check first
 ANY_ORDER = 32  # calls that may have come in another order
 HANDED_SHARE = 1e-3  # of the largest value: what was handed over is the same up to that
 
@@ -70,6 +74,7 @@ class Evidence:
     handed: tuple[tuple[Any, ...], ...]
     judge: Callable[[Any], None] | None
     check: Callable[[RehearsedCandidate], object]
+    called: frozenset[str]
 
     def fit(
         self, misconception: Misconception, given: Given, replays: Replays | None = None
@@ -124,6 +129,40 @@ class Evidence:
         return False
 
 
+@dataclass(frozen=True)
+class Right:
+    """A case that the learner's code passed, and which names of it were called there."""
+
+    check_name: str
+    called: frozenset[str]
+    seen: tuple[Any, ...]
+    tolerances: dict[int, float]
+    check: Callable[[RehearsedCandidate], object]
+
+    def is_failed_by(self, misconception: Misconception, given: Given) -> bool:
+        """Whether it answers otherwise there, and is wrong in that."""
+        try:
+            stand_in = RehearsedCandidate(misconception.names(), given=given)
+        except Exception:
+            return False
+        trial = Trial(stop_at=len(self.seen))
+        if _replay(functools.partial(self.check, stand_in), trial) is _NOTHING and all(
+            same_answer(mine, other, 2 * self.tolerances.get(place, 0.0))
+            for place, (mine, other) in enumerate(zip(self.seen, trial.seen, strict=False))
+        ):
+            return False
+        try:
+            with running(Trial()):
+                self.check(stand_in)
+        except MismatchError as mismatch:
+            return mismatch.answer is not NO_ANSWER
+        except LearnerError:
+            return True
+        except Exception:  # it does not get as far as an answer
+            return False
+        return False
+
+
 @dataclass
 class Names:
     """The search for names in one run: what it took so far, and what it has found out."""
@@ -131,11 +170,14 @@ class Names:
     lab: Lab
     naming: str = "full"
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    hearing: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     found: set[str] = field(default_factory=set)
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
+    rights: defaultdict[str, list[Right]] = field(default_factory=lambda: defaultdict(list))
     given: Given = field(default_factory=dict)
     replays: Replays | None = None
+    failed: dict[tuple[str, int], bool] = field(default_factory=dict)
     fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
 
     def find(
@@ -183,6 +225,20 @@ class Names:
         if evidence is not None:
             self._keep(todo_id, evidence)
 
+    def note_right(
+        self,
+        todo_id: str,
+        check_name: str,
+        trial: Trial,
+        check: Callable[[RehearsedCandidate], object],
+    ) -> None:
+        """A passed case: what fails there is not the learner's mistake."""
+        of_the_check = sum(one.check_name == check_name for one in self.rights[todo_id])
+        if self.naming != "none" and of_the_check < MOST_CASES:
+            self.rights[todo_id].append(
+                Right(check_name, _called(trial), tuple(trial.seen), dict(trial.tolerances), check)
+            )
+
     def settled(self, todo_id: str, check_name: str, named: str) -> Misconception | None:
         """The name for this check now that all cases were seen: of those that contradict none, the
         one that fits in most.
@@ -196,7 +252,7 @@ class Names:
                 break
             if not any(self._fit(todo_id, misconception, one) is Fit.FITS for one in here):
                 continue
-            fits = []
+            fits: list[Fit] = []
             for one in evidence:
                 if self._late(todo_id):
                     break
@@ -204,9 +260,43 @@ class Names:
                 if fit is Fit.CONTRADICTS and one.is_random(misconception, self.given):
                     fit = Fit.SILENT
                 fits.append(fit)
-            if Fit.CONTRADICTS not in fits and (found := fits.count(Fit.FITS)) > most:
+            if Fit.CONTRADICTS in fits or (found := fits.count(Fit.FITS)) <= most:
+                continue
+            fitting = [one for one, fit in zip(evidence, fits, strict=False) if fit is Fit.FITS]
+            if not self._fails_what_is_right(todo_id, misconception, check_name, fitting):
                 best, most = misconception, found
         return best
+
+    def _fails_what_is_right(
+        self,
+        todo_id: str,
+        misconception: Misconception,
+        check_name: str,
+        fitting: Sequence[Evidence],
+    ) -> bool:
+        """Whether it fails a case that the learner passed, where the name rests on what was raised.
+
+        What is raised is known by its type, so many mistakes fit; numbers that are the same say
+        enough. What calls another function may pass while that one is wrong in the edited solution
+        alone, where it is made of the first.
+        """
+        if not all(isinstance(one.wrong, Raised) for one in fitting):
+            return False
+        own = {name.partition(".")[0] for name in self.lab.todo_of_name}
+        names = frozenset[str]().union(*(one.called for one in fitting))
+        heard = [one for one in self.rights[todo_id] if one.called & own <= names]
+        heard.sort(key=lambda one: one.check_name != check_name)
+        for one in heard[:MOST_RIGHT]:
+            key = misconception.name, id(one)
+            if key not in self.failed:
+                if self.hearing[todo_id] > min(RIGHT_SECONDS, NAMING_SECONDS[self.naming][0]):
+                    break
+                began = time.thread_time()
+                self.failed[key] = one.is_failed_by(misconception, self.given)
+                self.hearing[todo_id] += time.thread_time() - began
+            if self.failed[key]:
+                return True
+        return False
 
     def _keep(self, todo_id: str, evidence: Evidence) -> None:
         kept = self.evidence[todo_id]
@@ -258,7 +348,13 @@ def _evidence(
         tuple(trial.handed),
         mismatch.judge if mismatch else None,
         check,
+        _called(trial),
     )
+
+
+def _called(trial: Trial) -> frozenset[str]:
+    """The functions and classes that were called, by themselves or in a method."""
+    return frozenset(call.name.partition(".")[0] for call in trial.calls)
 
 
 def _says_nothing(answer: Any) -> bool:

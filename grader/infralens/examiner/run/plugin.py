@@ -252,6 +252,13 @@ class ExaminerPlugin:
             return self._failed(item, arguments, trial, mismatch, round_)
         if trial.compared == 0:
             return self._faulty(item, "it compared nothing")
+        if not round_:
+            self.names.note_right(
+                _todo_of(item),
+                _check_name(item),
+                trial,
+                lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
+            )
         references = frozenset(trial.references)
         return CaseOutcome(case, "passed", "", margins=tuple(trial.margins), references=references)
 

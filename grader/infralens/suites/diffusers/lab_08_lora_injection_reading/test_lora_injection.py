@@ -190,12 +190,12 @@ def beginning(name: str, first: Tensor, second: Tensor) -> str:
         return f"{name} zero"
     if bool((one == one[0]).all()):
         return f"{name} one number everywhere"
+    if float((one == 0).double().mean()) > 0.5:
+        return f"{name} zero for the most part"
     if torch.equal(one, other):
         return f"{name} the same numbers in both layers"
     if torch.linalg.matrix_rank(first.double()) < min(first.shape):
         return f"{name} with rows that repeat each other"
-    if float((one == 0).double().mean()) > 0.5:
-        return f"{name} zero for the most part"
     return f"{name} random"
 
 
