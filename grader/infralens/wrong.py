@@ -44,13 +44,18 @@ class Edit:
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """A wrong answer to a todo. With `says` it can be named, and `reads` tells where to read."""
+    """A wrong answer to a todo. With `says` it can be named, and `reads` tells where to read.
+
+    One that `crosses` changes more than what is its own, such as a class of the library: it runs in
+    a process of its own, never in the examiner, and so it cannot be named.
+    """
 
     todo: str
     name: str
     edits: tuple[Edit, ...]
     says: str | None = None
     reads: str | None = None
+    crosses: bool = False
 
     @property
     def entry(self) -> str:
@@ -106,13 +111,15 @@ def _entry(entry: dict[str, Any], reading: str) -> WrongAnswer:
     edits = tuple(Edit(one["replace"], one["by"]) for one in entry.get("edits", [entry]))
     if any(edit.replace == edit.by for edit in edits):
         raise BadWrongAnswerError(f"{where} replaces something by itself")
+    crosses = entry.get("crosses", False)
+    if crosses and "says" in entry:
+        raise BadWrongAnswerError(f"{where} crosses, so it cannot be named: leave out `says`")
     reads = entry.get("reads")
     if reads is not None and reads.startswith("#"):
         reads = reading.partition("#")[0] + reads
     says = entry.get("says")
-    return WrongAnswer(
-        entry["todo"], entry["name"], edits, " ".join(says.split()) if says else None, reads
-    )
+    told = " ".join(says.split()) if says else None
+    return WrongAnswer(entry["todo"], entry["name"], edits, told, reads, crosses)
 
 
 def _judge_together(known: Sequence[WrongAnswer]) -> None:

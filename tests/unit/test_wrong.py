@@ -124,6 +124,7 @@ def test_an_edit_that_does_not_fit_names_its_entry(workshop: Any) -> None:
         ('"90.1"', "90.1", "entry 1, 90.1 two: todo must be string, not 90.1"),
         ("  by", "  says: It is two.\n  by", "90.1 two: missing dependency reads for says"),
         ("  by", '  says: Two.\n  reads: "page#x"\n  by', "reads must match pattern"),
+        ("  by", "  crosses: true\n  says: Two.\n  reads: '#x'\n  by", "90.1 two crosses, so it"),
         (ENTRY, ENTRY + ENTRY, "90.1 two stands there twice"),
         (ENTRY, "two", "it must be array"),
         (ENTRY, "- two", "entry 1: must be object"),
@@ -234,6 +235,11 @@ def test_what_the_examiner_cannot_tell_is_graded(workshop: Any, tmp_path: Path) 
     assert judged(workshop, tmp_path, "return 1 * 1") == (2, True, "passed")
     ends = "import os; os._exit(0)"  # and with it the examiner, which is replaced
     assert judged(workshop, tmp_path, ends) == (0, True, "error")
+
+
+def test_what_crosses_is_not_run_by_the_examiner(workshop: Any, tmp_path: Path) -> None:
+    by = "return 2\n  crosses: true"
+    assert judged(workshop, tmp_path, by) == (0, True, "failed")
 
 
 def test_a_wrong_answer_that_never_ends_is_stopped(workshop: Any, tmp_path: Path) -> None:

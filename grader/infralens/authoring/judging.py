@@ -26,9 +26,9 @@ def judge_wrong(
     """What comes of a wrong answer of the lab's own. `path` is where a submission may be written.
 
     The examiner runs it itself: what is wrong there is wrong. What is not is graded in a process of
-    its own, as a learner's file would be, and so is what has a `level` of isolation.
+    its own, as a learner's file would be, and so is what `crosses` or has a `level` of isolation.
     """
-    if level is None:
+    if level is None and not wrong.crosses:
         report = rehearse(lab, wrong.name, [wrong.todo], using=using, seed=seed, wishes=wishes)
         if report.grader_error is None and not report.score:
             return report
