@@ -214,7 +214,7 @@ def assert_tensor(
 
 
 def assert_form(answer: Any, form: Form, *, what: str = "the result") -> None:
-    """The answer holds values of these kinds at these places: `form_of` it is this form.
+    """The answer holds values of these kinds at these places: `form_of(answer)` is this form.
 
     For an answer of many parts that a check reads: what they say is still to be judged. Only the
     form is compared, so that a time in it makes no other answer of it.
