@@ -21,6 +21,11 @@ def _headings(page: str) -> Iterator[tuple[str, re.Match[str] | None]]:
         yield line, None if fenced else HEADING.match(line)
 
 
+def title(page: str) -> str:
+    """What the page is called: its first heading. Empty without one."""
+    return next((match[2] for _, match in _headings(page) if match), "")
+
+
 def anchors(page: str) -> set[str]:
     """The anchors of a Markdown page."""
     return {anchor(match[2]) for _, match in _headings(page) if match}

@@ -19,6 +19,7 @@ ALL = "infralens"
 MAY_KNOW = {
     "infralens.documents": (),
     "infralens.labs": ("infralens.documents",),
+    "infralens.curriculum": ("infralens.documents", "infralens.labs"),
     "infralens.wrong": ("infralens.documents", "infralens.labs"),
     "infralens.report": (),
     "infralens.wire": (),
@@ -74,6 +75,7 @@ MAY_KNOW = {
         "infralens.report",
         "infralens.grading",
         "infralens.pages",
+        "infralens.curriculum",
         "infralens.show",
     ),
     "infralens.course": (
@@ -85,6 +87,7 @@ MAY_KNOW = {
     ),
     "infralens.authoring": (
         "infralens.labs",
+        "infralens.curriculum",
         "infralens.wrong",
         "infralens.report",
         "infralens.grading",

@@ -40,7 +40,7 @@ from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
 @click.option("--margins", is_flag=True, help="Print the margins of every check.")
 @click.option("--confusions", is_flag=True, help="Judge the wrong answers without a name as well.")
 @click.option("--despite-texts", is_flag=True, help="Grade also where its texts have faults.")
-@click.option("--write", is_flag=True, help="Write the stubs anew from the solutions first.")
+@click.option("--write", is_flag=True, help="Write stubs, heads and footers anew first.")
 @verbose_option
 @click.pass_context
 def check(
@@ -64,11 +64,12 @@ def check(
         check_labs,
         write_stubs,
     )
+    from infralens.authoring.signposts import write_signposts
     from infralens.authoring.table import show_proofs
 
     labs = tuple(lab_named(name) for name in names) or all_labs()
     if write:
-        for path in write_stubs(labs):
+        for path in (*write_stubs(labs), *write_signposts(all_labs())):
             click.echo(f"written: {path}")
     try:
         proofs = check_labs(

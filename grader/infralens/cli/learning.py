@@ -32,9 +32,8 @@ from infralens.cli.choosing import (
 )
 from infralens.cli.group import BrokenKitError, UsageError, main
 
-FILE_COLUMNS = 84
-
-
+FILE_COLUMNS = 100  # from here a row has room for the lab's file
+EFFORT_COLUMNS = 64  # and from here for difficulty and minutes in a column of their own
 PIPED_COLUMNS = 200  # for a program that reads a table: a line is a lab
 
 
@@ -45,6 +44,7 @@ def list_labs() -> None:
     from rich.text import Text
 
     from infralens import workspace
+    from infralens.curriculum import curriculum_of
 
     here = workspace.find_workspace(Path.cwd())
     progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
@@ -58,8 +58,10 @@ def list_labs() -> None:
     table.add_column(no_wrap=True, min_width=max((len(lab.short) for lab in labs), default=0))
     table.add_column(overflow="fold")
     table.add_column(no_wrap=True, justify="right")
+    effort = curriculum_of(labs)
+    wide = effort and console.width >= EFFORT_COLUMNS
     roomy = console.width >= FILE_COLUMNS  # where it is narrow, titles need the room of the files
-    if roomy:
+    for _ in range(bool(wide) + roomy):
         table.add_column(no_wrap=True)
     upcoming = None
     for lab in labs:
@@ -68,30 +70,37 @@ def list_labs() -> None:
         upcoming = upcoming or (None if done else lab)
         style = "green" if done else ""
         quizzed = progress.quizzes.get(lab.id)
+        told = effort[lab.id].effort if lab.id in effort else ""
+        title = f"{lab.title} (quiz {quizzed[0]}/{quizzed[1]})" if quizzed else lab.title
         row: list[str | Text] = [
             Text(lab.short, "bold"),
-            f"{lab.title} (quiz {quizzed[0]}/{quizzed[1]})" if quizzed else lab.title,
+            title if wide or not told else f"{title} {told}",
             Text(f"{score}/{lab.max_score}", style),
-            lab.file,
         ]
-        table.add_row(*row[: 4 if roomy else 3])
+        row += [told] if wide else []
+        table.add_row(*row, *([lab.file] if roomy else []))
     console.print(table)
     if upcoming is not None:
         click.echo(f"\nNext: {program()} read {upcoming.short}")
 
 
 @main.command()
-@click.argument("what", metavar="LAB|PAGE", shell_complete=complete_labs)
-def read(what: str) -> None:
-    """Show the page of a lab, or one of the handbook.
+@click.argument("what", metavar="[LAB|PAGE]", required=False, shell_complete=complete_labs)
+def read(what: str | None) -> None:
+    """Show the page of a lab, or one of the handbook; alone, what there is in order.
 
     A lab's page comes with its handbook section; `process` and handbook/process.md are one page.
     """
+    from infralens.curriculum import read_curriculum
     from infralens.labs import own_place
-    from infralens.show.reading import handbook_text, show_page, show_text
+    from infralens.show.reading import handbook_text, show_contents, show_page, show_text
 
     console = terminal()
     with _paged(console):
+        if what is None:
+            show_contents(read_curriculum(own_place()), all_labs(), own_place(), console)
+            click.echo(f"\nRead one: {program()} read NAME")
+            return
         in_handbook = what.startswith("handbook/")
         name, mark, part = what.removeprefix("handbook/").partition("#")
         page = f"handbook/{name.removesuffix('.md')}.md{mark}{part}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import ClassVar
@@ -12,12 +13,16 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Markdown, MarkdownElement
 from rich.rule import Rule
 from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
 
-from infralens.labs import Lab
-from infralens.pages import section
+from infralens.curriculum import Curriculum
+from infralens.labs import Lab, Place
+from infralens.pages import section, title
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+EFFORT_COLUMNS = 64  # below, difficulty and minutes stand behind the title
 PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
 
@@ -37,6 +42,28 @@ def show_text(
     """Print a Markdown text. `path` is where it lies: its links lead from there."""
     # Code that is wider than the terminal is not cut off.
     console.print(_Page(with_told_links(text, path, program)), crop=False)
+
+
+def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: Console) -> None:
+    """Print pages and labs in their order, with difficulty and minutes where a table has them."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    wide = console.width >= EFFORT_COLUMNS
+    if wide:
+        table.add_column(no_wrap=True)
+    of_id = {lab.id: lab for lab in labs}
+    for step in path.steps:
+        lab = of_id.get(step.name)
+        page = place.exercises / "handbook" / f"{step.name}.md"
+        if lab is not None:
+            name, called = Text(lab.short, "bold"), lab.title
+        elif page.is_file():
+            name, called = Text(step.name), title(page.read_text(encoding="utf-8"))
+        else:
+            continue
+        table.add_row(name, *([called, step.effort] if wide else [f"{called} {step.effort}"]))
+    console.print(table)
 
 
 def with_told_links(text: str, path: Path | None, program: str) -> str:
