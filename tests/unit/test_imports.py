@@ -83,6 +83,18 @@ MAY_KNOW = {
         "infralens.report",
         "infralens.grading",
         "infralens.stubs",
+        "infralens.regular",
+        "infralens.show",
+        "infralens.course",
+    ),
+    # Who grades a class refuses what `grade` refuses, and says so in the same words.
+    "infralens.course.batch": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.regular",
+        "infralens.examiner.errors",
+        "infralens.examiner.isolation.bubblewrap",
         "infralens.course",
     ),
     "infralens.authoring": (

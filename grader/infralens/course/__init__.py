@@ -1,0 +1,1 @@
+"""A course: a whole class graded, and what of it is handed out and shown."""
