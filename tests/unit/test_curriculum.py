@@ -16,6 +16,7 @@ from infralens.labs import BadLabError, Place, find_labs, own_place, read_lab
 LABS = find_labs()
 PLACE = own_place()
 PATH = read_curriculum(PLACE)
+ONE = "{page: a, minutes: 5, difficulty: 1, needs: []}"
 SLOWEST, FASTEST = 55, 170  # words a minute, code and formulas among them
 WRITE = "run `check --write`"
 
@@ -85,11 +86,7 @@ def test_a_stale_footer_is_found_and_written_once(tmp_path: Path) -> None:
         ("[{page: a, minutes: 5, difficulty: 1, needs: [b]}]", "needs b, which does not come"),
         ("[{page: a, minutes: 5, difficulty: 4, needs: []}]", "difficulty"),
         ("[{page: a, lab: t/lab-01, minutes: 5, difficulty: 1, needs: []}]", "one"),
-        (
-            "[{page: a, minutes: 5, difficulty: 1, needs: []},"
-            + " {page: a, minutes: 5, difficulty: 1, needs: []}]",
-            "lists a twice",
-        ),
+        (f"[{ONE}, {ONE}]", "lists a twice"),
     ],
 )
 def test_a_table_that_cannot_be_walked_is_refused(tmp_path: Path, steps: str, says: str) -> None:
