@@ -37,6 +37,7 @@ def regions(solution: str) -> tuple[Region, ...]:
     lines = solution.splitlines()
     found: list[Region] = []
     begun: int | None = None
+    tree: ast.Module | None = None
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if text == BEGIN:
@@ -46,16 +47,17 @@ def regions(solution: str) -> tuple[Region, ...]:
         elif text == END:
             if begun is None:
                 raise MarkerError(f"line {number}: {END} without {BEGIN}")
-            found.append(Region(begun, number, _name_around(solution, begun)))
+            tree = tree or ast.parse(solution)
+            found.append(Region(begun, number, _name_around(tree, begun)))
             begun = None
     if begun is not None:
         raise MarkerError(f"line {begun}: {BEGIN} without {END}")
     return tuple(found)
 
 
-def _name_around(solution: str, line: int) -> str:
+def _name_around(tree: ast.Module, line: int) -> str:
     path: list[str] = []
-    node: ast.AST = ast.parse(solution)
+    node: ast.AST = tree
     while True:
         inner = next(
             (

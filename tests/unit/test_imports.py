@@ -84,6 +84,7 @@ MAY_KNOW = {
         "infralens.grading",
         "infralens.stubs",
         "infralens.regular",
+        "infralens.revisions",
         "infralens.show",
         "infralens.course",
     ),
@@ -231,6 +232,7 @@ COMMANDS = [
     ["hint", "3.2", "--again"],
     ["grade", "--help"],
     ["grade", "no-such-lab"],
+    ["release", "--help"],
 ]
 
 

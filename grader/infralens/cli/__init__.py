@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infralens.cli import authors, drawing, grading, kit, learning
+from infralens.cli import authors, drawing, grading, kit, learning, releasing
 from infralens.cli.group import main
 
-__all__ = ["authors", "drawing", "grading", "kit", "learning", "main"]
+__all__ = ["authors", "drawing", "grading", "kit", "learning", "main", "releasing"]
