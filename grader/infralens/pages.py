@@ -31,6 +31,21 @@ def anchors(page: str) -> set[str]:
     return {anchor(match[2]) for _, match in _headings(page) if match}
 
 
+def pieces(page: str, deepest: int) -> Iterator[tuple[str, str]]:
+    """The page cut at its headings of at most this depth: (heading, text with the heading).
+
+    What stands before the first of them has the heading "".
+    """
+    heading, taken = "", list[str]()
+    for line, match in _headings(page):
+        if match and len(match[1]) <= deepest:
+            if taken:
+                yield heading, "\n".join(taken).strip()
+            heading, taken = match[2], []
+        taken.append(line)
+    yield heading, "\n".join(taken).strip()
+
+
 def section(page: str, wanted: str) -> str:
     """The part of a page under the heading with this anchor; the whole page without one."""
     if not wanted:

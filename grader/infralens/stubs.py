@@ -94,6 +94,39 @@ def stub_of(solution: str, todo_of_name: Mapping[str, str]) -> str:
     return "\n".join([*out, *lines[position:]]) + "\n"
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some lines at the top of a solution: the answer to a todo, or what is given."""
+
+    todo: str | None
+    text: str
+
+
+def pieces(solution: str, todo_of_name: Mapping[str, str]) -> tuple[Piece, ...]:
+    """The solution without its docstring, cut between what is given and each todo's answer.
+
+    Neighbours that belong together are one piece. A comment belongs to what follows it.
+    """
+    lines = solution.splitlines()
+    nodes = ast.parse(solution).body
+    found: list[Piece] = []
+    position = 0
+    if ast.get_docstring(ast.parse(solution)) is not None:
+        position = nodes.pop(0).end_lineno or 0
+    for node in nodes:
+        last = node.end_lineno or node.lineno
+        while last < len(lines) and lines[last][:1].isspace():  # the comment that ends an answer
+            last += 1
+        todo = todo_of_name.get(getattr(node, "name", ""))
+        text = "\n".join(lines[position:last])
+        if found and found[-1].todo == todo:
+            found[-1] = Piece(todo, f"{found[-1].text}\n{text}")
+        else:
+            found.append(Piece(todo, text.strip("\n")))
+        position = last
+    return tuple(found)
+
+
 def definitions(solution: str, names: Collection[str]) -> str:
     """The functions and classes of these names at the top of the file, without the markers."""
     lines = solution.splitlines()

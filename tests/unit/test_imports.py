@@ -79,10 +79,12 @@ MAY_KNOW = {
         "infralens.show",
     ),
     "infralens.course": (
+        "infralens.documents",
         "infralens.labs",
         "infralens.report",
         "infralens.grading",
         "infralens.stubs",
+        "infralens.pages",
         "infralens.regular",
         "infralens.revisions",
         "infralens.show",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from infralens.cli.choosing import all_labs
-from infralens.cli.group import UsageError, main
-from infralens.labs import own_place, place_at
+from infralens.cli.choosing import all_labs, complete_labs, lab_named
+from infralens.cli.group import POINTS_MISSING, UsageError, main
+from infralens.labs import Lab, UnknownLabError, find_todo, own_place, place_at
+
+if TYPE_CHECKING:
+    from infralens.course.record import Tells
 
 
 @main.group()
@@ -54,3 +60,97 @@ def repo(folder: Path, grader_source: str | None, with_solutions: bool) -> None:
     if with_solutions:
         said = f"commit {done.solutions[:10]}" if done.solutions else "nothing is new"
         click.echo(f"{folder}, branch solutions: {said}.")
+
+
+@release.command("nbgrader")
+@click.argument("course", metavar="COURSE_DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("labs", metavar="[LAB]...", nargs=-1, shell_complete=complete_labs)
+@click.option(
+    "--tells",
+    type=click.Choice(["everything", "name", "points"]),
+    help="How much a check tells of a wrong answer; at first everything.",
+)
+@click.option("--points", "points", multiple=True, metavar="TODO=N", help="Points of a todo.")
+@click.option(
+    "--explain-points",
+    type=click.IntRange(0, 10_000),
+    help="Points of the explanation, which you grade yourself; at first 0: you only comment.",
+)
+def nbgrader_command(
+    course: Path,
+    labs: tuple[str, ...],
+    tells: Tells | None,
+    points: tuple[str, ...],
+    explain_points: int | None,
+) -> None:
+    """Make or update an nbgrader course in COURSE_DIR with an assignment for each LAB.
+
+    Without LAB: those that the course has, or every lab in a new one. Seeds and points are kept in
+    COURSE_DIR/infralens.json; edit the points there and release again, or give --points 3.3=4.
+    """
+    from infralens.course.record import RecordError
+
+    try:
+        from infralens.course.nbgrader import ReleaseError, Wanted, release_labs
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{error.name} is not installed: `pip install 'infralens-labs[course]'` installs it."
+        ) from None
+    chosen = _chosen(course, labs)
+    wanted = Wanted(tells=tells, explain=explain_points, points=_points(points, chosen))
+    own = click.get_current_context().obj or []
+    begun, stuck = time.monotonic(), []
+    try:
+        for done in release_labs(course, chosen, wanted, own):
+            if not done.released:
+                stuck.append(done.assignment)
+            mark = "released" if done.released else "unchanged"
+            click.echo(f"{mark}  {done.assignment}  {done.lab.title}")
+            for remark in done.remarks:
+                click.echo(f"    {remark}")
+    except (RecordError, ReleaseError) as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
+    count = len(chosen) - len(stuck)
+    click.echo(f"{count} of {len(chosen)} assignments in {time.monotonic() - begun:.0f} s.")
+    click.echo(f"Learners get what lies in {course / 'release'}; next, in {course}:")
+    click.echo(
+        "  nbgrader db student import FILE.csv, nbgrader formgrader, nbgrader autograde NAME"
+    )
+    if stuck:
+        click.get_current_context().exit(POINTS_MISSING)
+
+
+def _chosen(course: Path, names: tuple[str, ...]) -> tuple[Lab, ...]:
+    """The labs that are named, else those of the course, else all. Each must have a solution."""
+    from infralens.course.record import RecordError, read_record
+
+    if names:
+        chosen = tuple(dict.fromkeys(lab_named(name) for name in names))
+    else:
+        try:
+            record = read_record(course)
+        except RecordError as error:
+            raise UsageError(str(error)) from None
+        known = [entry.lab for entry in record.assignments.values()] if record else []
+        chosen = tuple(lab_named(name) for name in known) or all_labs()
+    for lab in chosen:
+        if lab.solution is None or not lab.solution.is_file():
+            raise UsageError(f"{lab.short} has no solution here; a release is made from it.")
+    return chosen
+
+
+def _points(given: tuple[str, ...], chosen: tuple[Lab, ...]) -> dict[str, dict[str, int]]:
+    """The points given with --points, by lab and todo."""
+    found: dict[str, dict[str, int]] = {}
+    for entry in given:
+        name, _, number = entry.partition("=")
+        if not re.fullmatch(r"\d{1,4}", number.strip()):
+            raise UsageError(f"--points {entry}: write TODO=N, as in --points 3.3=4.")
+        try:
+            lab, todo = find_todo(name, chosen)
+        except UnknownLabError as error:
+            raise UsageError(f"--points {entry}: {error}") from None
+        found.setdefault(lab.id, {})[todo.id] = int(number)
+    return found
