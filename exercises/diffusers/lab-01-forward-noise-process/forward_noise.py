@@ -46,7 +46,7 @@ def betas(schedule: str, num_train_timesteps: int, beta_start: float, beta_end: 
 
 
 def alphas_cumprod(betas: Tensor) -> Tensor:
-    """1.2 · ᾱ: the share of the variance that is still signal after each step.
+    """1.2 · ᾱ: how much of the variance is still signal after each step.
 
     betas: float32 (T,). Returns float32 (T,), descending: ᾱ_t = (1 − β_0)·(1 − β_1) ··· (1 − β_t).
 
@@ -59,7 +59,7 @@ def alphas_cumprod(betas: Tensor) -> Tensor:
 
 
 def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
-    """1.3 · The noisy sample of step t, in one jump: x_t = √ᾱ_t·x0 + √(1 − ᾱ_t)·ε.
+    """1.3 · The noisy sample of step t, in one jump: signal and noise, mixed as ᾱ_t says.
 
     original, noise: (B, …) of one shape and dtype: vectors (B, D), images (B, C, H, W), video
     (B, C, F, H, W). timesteps: int64 (B,), one a sample. alphas_cumprod: float32 (T,), always.
@@ -70,6 +70,7 @@ def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod
 
     ValueError when any timestep is below 0 or not below T (negative indices would wrap around).
 
+    Read: handbook/process.md, "The forward process".
     Source: Ho et al. 2020 (arXiv 2006.11239), equation 4; DDPMScheduler.add_noise in float32.
 
     >>> x0, noise = torch.full((2, 1), 10.0), torch.ones(2, 1)
@@ -84,11 +85,12 @@ def add_noise(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod
 
 
 def velocity(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
-    """1.4 · The v target: v = √ᾱ_t·ε − √(1 − ᾱ_t)·x0.
+    """1.4 · The v target: the direction in which x_t moves along its circle from data to noise.
 
     Arguments and result as in 1.3; every timestep lies in the table. The dtype is that of
     `original`, and here too the factors are worked out in float32.
 
+    Read: handbook/objective.md, "v prediction".
     Source: Salimans and Ho 2022 (arXiv 2202.00512), section 4; DDPMScheduler.get_velocity in
     float32.
 
@@ -101,10 +103,11 @@ def velocity(original: Tensor, noise: Tensor, timesteps: Tensor, alphas_cumprod:
 
 
 def snr(timesteps: Tensor, alphas_cumprod: Tensor) -> Tensor:
-    """1.5 · The signal-to-noise ratio of each timestep: ᾱ_t / (1 − ᾱ_t), a ratio of variances.
+    """1.5 · The signal-to-noise ratio of each timestep: a ratio of variances, not of amplitudes.
 
     timesteps: int64 (B,), inside the table. alphas_cumprod: float32 (T,). Returns float32 (B,).
 
+    Read: handbook/objective.md, "Signal-to-noise ratio".
     Source: Kingma et al. 2021 (arXiv 2107.00630), equation 2; compute_snr in
     diffusers.training_utils, which min-SNR weighting (arXiv 2303.09556) uses.
 
@@ -131,12 +134,13 @@ def zero_terminal_snr(betas: Tensor) -> Tensor:
 
 
 def flow_noise(original: Tensor, noise: Tensor, sigmas: Tensor) -> Tensor:
-    """1.7 · The noisy sample of flow matching: x_σ = (1 − σ)·x0 + σ·ε.
+    """1.7 · The noisy sample of flow matching: a place on the straight line from x0 to ε.
 
     original, noise: (B, …) of one shape and dtype. sigmas: float32 (B,), from 0 (data) to 1
     (noise), one a sample. Returns the shape and the dtype of `original`. In half precision 1 − σ is
     still worked out in float32: close to σ = 1 the last trace of x0 would be lost otherwise.
 
+    Read: handbook/objective.md, "Flow".
     Source: Lipman et al. 2023 (arXiv 2210.02747), the optimal transport path;
     FlowMatchEulerDiscreteScheduler.scale_noise in float32.
 

@@ -25,8 +25,10 @@ def combine(uncond: Tensor, cond: Tensor, scale: float) -> Tensor:
     """4.1 · The guided prediction: from u through c, and on.
 
     uncond, cond: two predictions of one shape (any), e.g. (B, C, H, W). scale: any w, also 0 (u
-    itself), 1 (c itself) and what lies between. Returns u + w·(c − u) in their shape and dtype.
+    itself), 1 (c itself) and what lies between. Returns the point at w on the straight line through
+    both, in their shape and dtype.
 
+    Read: handbook/guidance.md, "The formula".
     Source: Ho and Salimans 2022 (arXiv 2207.12598), equation 6, counted as in Imagen (arXiv
     2205.11487, equation 2): w here is 1 + w there; ClassifierFreeGuidance.forward in
     diffusers.guiders.
@@ -94,15 +96,14 @@ def rescale_guidance(guided: Tensor, cond: Tensor, rescale: float) -> Tensor:
     """4.4 · Give the guided prediction back some of the size that guidance took from it.
 
     guided, cond: (B, …) of one shape and any rank: images (B, C, H, W), tokens (B, N, C), video
-    (B, C, F, H, W). rescale: φ in [0, 1]. For each sample of the batch on its own, with standard
-    deviations over all axes but the first:
-
-        resized = guided · std(cond) / std(guided)
-        result  = φ · resized + (1 − φ) · guided
+    (B, C, F, H, W). rescale: φ in [0, 1]. Each sample of the batch on its own is brought to the
+    standard deviation that cond has (over all axes but the first), φ of the way: 0 is guided as it
+    is, 1 is cond's size.
 
     A sample whose guided standard deviation is exactly 0 comes back as it was, and the other
     samples of the batch are not affected by it. Returns guided's shape and dtype.
 
+    Read: handbook/guidance.md, "Rescaling".
     Source: Lin et al. 2023 (arXiv 2305.08891), section 3.4; rescale_noise_cfg (which divides by
     that 0 and gives NaN or infinity).
 

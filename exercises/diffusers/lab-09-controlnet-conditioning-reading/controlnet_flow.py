@@ -101,15 +101,14 @@ def add_residuals(
 
 
 def controlnet_keep(num_timesteps: int, start: float, end: float) -> list[float]:
-    """9.4 · At which turns of the loop the ControlNet has a say: 1.0 there, 0.0 elsewhere.
+    """9.4 · At which iterations of the loop the ControlNet has a say: 1.0 there, 0.0 elsewhere.
 
     num_timesteps: the number n of the scheduler's timesteps (2·steps − 1 for Heun). start and end:
-    shares of the run, 0 ≤ start < end ≤ 1. Returns n floats, by which the conditioning scale of
-    turn i is multiplied.
+    fractions of the run, 0 ≤ start < end ≤ 1. Returns n floats, by which the conditioning scale of
+    iteration i is multiplied. The iterations divide the run from 0 to 1 evenly; one counts only
+    when all of it lies between start and end, the two ends included.
 
-    Turn i lasts from i / n to (i + 1) / n. It counts only when it lies whole between start and end:
-    0.0 if i / n < start or (i + 1) / n > end.
-
+    Read: handbook/controlnet.md, "Start and end".
     Source: StableDiffusionControlNetPipeline.__call__, control_guidance_start and
     control_guidance_end.
 

@@ -24,12 +24,13 @@ def predict_original(
     model_output and sample: one shape, e.g. (B, C, H, W). alpha_bar: a 0-d float32 tensor, > 0.
     Returns the same shape and dtype. By prediction_type, model_output is
 
-    * "epsilon": the noise, so x0 = (x − √(1 − ᾱ)·ε) / √ᾱ
+    * "epsilon": the noise ε that is in x
     * "sample": x0 itself
-    * "v_prediction": v, so x0 = √ᾱ·x − √(1 − ᾱ)·v
+    * "v_prediction": v
 
     Nothing is clipped. ValueError for any other prediction_type.
 
+    Read: handbook/process.md, "What the network is asked for".
     Source: Ho et al. 2020 (DDPM, arXiv 2006.11239), equation 15; Salimans and Ho 2022
     (arXiv 2202.00512), appendix D, for v; DDIMScheduler.step(...).pred_original_sample.
 
@@ -58,12 +59,13 @@ def predict_epsilon(
     Arguments and result as in 2.1. By prediction_type, model_output is
 
     * "epsilon": ε itself
-    * "sample": x0, so ε = (x − √ᾱ·x0) / √(1 − ᾱ)
-    * "v_prediction": v, so ε = √ᾱ·v + √(1 − ᾱ)·x
+    * "sample": x0
+    * "v_prediction": v
 
     Together with 2.1 it gives the sample back: √ᾱ·x0 + √(1 − ᾱ)·ε = x, whatever was predicted.
     ValueError for any other prediction_type.
 
+    Read: handbook/process.md, "What the network is asked for".
     Source: Salimans and Ho 2022 (arXiv 2202.00512), section 4 and appendix D; `pred_epsilon` in
     DDIMScheduler.step.
 
@@ -95,15 +97,15 @@ def ddim_step(
 ) -> Tensor:
     """2.3 · One DDIM step: the sample at the lower noise level of alpha_bar_prev.
 
-    alpha_bar ≤ alpha_bar_prev ≤ 1, both 0-d float32 tensors, > 0. 0 ≤ eta ≤ 1: the share of
-    randomness. noise: z, of the sample's shape; it may be None when eta is 0. Returns the sample's
-    shape and dtype. x0 and ε are those of 2.1 and 2.2, and nothing is clipped:
+    alpha_bar ≤ alpha_bar_prev ≤ 1, both 0-d float32 tensors, > 0. 0 ≤ eta ≤ 1: how much
+    of DDPM's randomness. noise: z, of the sample's shape; it may be None when eta is 0. Returns the
+    sample's shape and dtype. x0 and ε are those of 2.1 and 2.2, and nothing is clipped.
 
-    * σ² = η²·(1 − ᾱ_prev) / (1 − ᾱ)·(1 − ᾱ / ᾱ_prev)
-    * x_prev = √ᾱ_prev·x0 + √(1 − ᾱ_prev − σ²)·ε + σ·z
+    The result has the signal's weight and the noise's variance of the level alpha_bar_prev; part of
+    that variance is fresh noise, η² times as much as DDPM's posterior has. At the end of a run
+    alpha_bar_prev is 1, and x_prev is x0.
 
-    At the end of a run alpha_bar_prev is 1, and x_prev is x0.
-
+    Read: handbook/process.md, "The reverse process".
     Source: Song et al. 2021 (DDIM, arXiv 2010.02502), equations 12 and 16; DDIMScheduler.step with
     clip_sample=False and variance_noise=noise.
 
@@ -139,13 +141,12 @@ def ddpm_step(
 
     t > prev_t, and prev_t need not be t − 1. prev_t = −1 is the end of the run: ᾱ_prev = 1 and
     **no noise is added**, whatever t is. alphas_cumprod: float32 (T,). noise: z, of the sample's
-    shape. Returns the sample's shape and dtype. x0 is that of 2.1 and is not clipped:
+    shape. Returns the sample's shape and dtype. x0 is that of 2.1 and is not clipped.
 
-    * β = 1 − ᾱ / ᾱ_prev, the β of this step
-    * mean = √ᾱ_prev·β / (1 − ᾱ)·x0 + √(1 − β)·(1 − ᾱ_prev) / (1 − ᾱ)·x
-    * x_prev = mean + √variance·z, with variance_type
-      "fixed_small": (1 − ᾱ_prev) / (1 − ᾱ)·β, or "fixed_large": β
+    The mean is that of the posterior of x_prev, given x and x0. The variance is the posterior's
+    ("fixed_small") or β ("fixed_large"), where β belongs to the whole jump from prev_t to t.
 
+    Read: handbook/process.md, "Where DDPM's weights come from".
     Source: Ho et al. 2020 (DDPM, arXiv 2006.11239), equations 7 and 11 and section 3.2;
     DDPMScheduler.step with clip_sample=False.
 

@@ -243,10 +243,11 @@ class Euler:
 def ancestral_sigmas(sigma: float, sigma_next: float, eta: float) -> tuple[float, float]:
     """3.4 · Where an ancestral step goes down to, and how much fresh noise it then adds.
 
-    Returns (σ_down, σ_up), two floats with σ_down² + σ_up² = σ_next²:
-    σ_up = min(σ_next, η·√(σ_next²·(σ² − σ_next²) / σ²)), σ_down = √(σ_next² − σ_up²).
-    sigma > sigma_next ≥ 0. With η = 0 nothing is added: (σ_next, 0).
+    Returns (σ_down, σ_up), two floats whose squares add to σ_next². σ_up is η times the standard
+    deviation of DDPM's posterior in these units, and at most σ_next. sigma > sigma_next ≥ 0. With
+    η = 0 nothing is added: (σ_next, 0).
 
+    Read: handbook/scheduler.md, "Ancestral sampling".
     Source: Song et al. 2021 (DDIM, arXiv 2010.02502), equation 16, in units of x / √ᾱ;
     EulerAncestralDiscreteScheduler.step (always η = 1).
 
@@ -388,12 +389,13 @@ def heun_step(
     sigma: float,
     sigma_next: float,
 ) -> Tensor:
-    """3.7 · One second-order update: Euler with the average of two slopes.
+    """3.7 · One second-order update: Euler, corrected by what the slope is at the far end.
 
     model_output is ε at (sample, σ); next_model_output is ε at (x', σ_next), where x' is the
     sample that a plain Euler step reached. The update starts again from `sample`. All three
     tensors have one shape; σ > σ_next > 0. Computed in float32, returned in model_output's dtype.
 
+    Read: handbook/scheduler.md, "Second order: Heun".
     Source: Karras et al. 2022 (arXiv 2206.00364), algorithm 1; HeunDiscreteScheduler.step, whose
     every second call does this (the last step of a run, to σ = 0, stays a plain Euler step).
 

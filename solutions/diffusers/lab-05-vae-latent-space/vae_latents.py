@@ -111,10 +111,11 @@ def posterior(moments: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sample(moments: Tensor, noise: Tensor) -> Tensor:
-    """5.3 · One draw from the posterior: mean + std·noise.
+    """5.3 · One draw from the posterior, made of noise that is given.
 
     moments: (B, 2·C, h, w); noise: standard normal, (B, C, h, w). Returns (B, C, h, w).
 
+    Read: handbook/vae.md, "The posterior".
     Source: Kingma, Welling 2014, section 2.4; DiagonalGaussianDistribution.sample.
 
     >>> sample(torch.tensor([3.0, 0.0]).reshape(1, 2, 1, 1), torch.full((1, 1, 1, 1), 0.5)).item()
@@ -144,9 +145,10 @@ def mode(moments: Tensor) -> Tensor:
 def kl(moments: Tensor) -> Tensor:
     """5.3 · How far each image's posterior is from a standard normal distribution, in nats.
 
-    moments: (B, 2·C, h, w). Returns (B,): ½·Σ (mean² + var − 1 − logvar) over all latents of one
-    image, with the clamped log variance and var = e^logvar.
+    moments: (B, 2·C, h, w). Returns (B,): the Kullback–Leibler divergence, summed over all latents
+    of one image, with the clamped log variance.
 
+    Read: handbook/vae.md, "The posterior".
     Source: Kingma, Welling 2014, appendix B; DiagonalGaussianDistribution.kl.
 
     >>> kl(torch.tensor([[2.0, 0.0], [0.0, 0.0]]).reshape(2, 2, 1, 1)).tolist()
@@ -165,10 +167,11 @@ def encode(vae: Any, image: Tensor, noise: Tensor | None) -> Tensor:
     image: float32 (B, 3, H, W) in [−1, 1]. noise: (B, C, h, w) for a draw from the posterior; None
     for its mode. Returns (B, C, h, w), brought to the denoiser's size by the configuration:
 
-    * latents_mean and latents_std given (one number a channel): (z − mean)·scaling_factor / std;
-      a shift_factor then plays no part.
-    * otherwise: (z − shift_factor)·scaling_factor, where a shift_factor of None is no shift.
+    * latents_mean and latents_std given (one number a channel): they and scaling_factor; a
+      shift_factor then plays no part.
+    * otherwise: shift_factor, where None is no shift, and scaling_factor.
 
+    Read: handbook/vae.md, "Scaling the latents".
     Source: the prepare_latents and _encode_vae_image of diffusers' image-to-image pipelines
     (Stable Diffusion XL for the first, Flux for the second).
 
@@ -197,11 +200,9 @@ def decode(vae: Any, latents: Tensor) -> Tensor:
 
     latents: float32 (B, C, h, w). Returns what the decoder makes of them, float32 (B, 3, H, W),
     about −1 to 1, not clamped. Before decoding, the scaling of 5.4 is taken back, each operation by
-    its inverse and in the opposite order:
+    its inverse and in the opposite order. The same fields of vae.config may be None.
 
-    * latents_mean and latents_std given: z·std / scaling_factor + mean.
-    * otherwise: z / scaling_factor + shift_factor.
-
+    Read: handbook/vae.md, "Scaling the latents".
     Source: the end of __call__ in StableDiffusionXLPipeline and FluxPipeline.
 
     >>> from types import SimpleNamespace
