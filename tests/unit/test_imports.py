@@ -98,6 +98,7 @@ MAY_KNOW = {
         "infralens.regular",
         "infralens.examiner.errors",
         "infralens.examiner.isolation.bubblewrap",
+        "infralens.examiner.isolation.folders",
         "infralens.course",
     ),
     "infralens.authoring": (

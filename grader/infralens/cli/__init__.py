@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infralens.cli import authors, drawing, grading, kit, learning, releasing
+from infralens.cli import authors, classes, drawing, grading, kit, learning, releasing
 from infralens.cli.group import main
 
-__all__ = ["authors", "drawing", "grading", "kit", "learning", "main", "releasing"]
+__all__ = ["authors", "classes", "drawing", "grading", "kit", "learning", "main", "releasing"]

@@ -46,7 +46,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
-    *("reset", "solution", "doctor", "check", "wrong", "new", "release", "completion"),
+    *("reset", "solution", "doctor", "check", "wrong", "new"),
+    *("release", "batch", "class-report", "completion"),
 )
 
 

@@ -1,0 +1,166 @@
+"""How a class stands, as text for a terminal, as CSV and as a page that stands alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from infralens.course.cells import csv_text
+from infralens.course.class_report import Standing, TodoStanding
+from infralens.show.harmless import harmless, one_line
+
+MOST_NAMES = 6
+MOST_MISTAKES = 12
+
+
+def show_class(standings: Sequence[Standing], console: Console) -> None:
+    """Print how the class stands, an assignment at a time."""
+    for standing in standings:
+        console.print()
+        console.print(Text(f"{one_line(standing.assignment)} · {standing.lab}", "bold"))
+        console.print(_indented(Text(_facts(standing))))
+        if standing.todos:
+            console.print()
+            console.print(_indented(_todos(standing)))
+        for title, lines in _parts(standing):
+            console.print()
+            console.print(_indented(Text(title, "bold")))
+            for line in lines:
+                console.print(Padding(line, (0, 0, 0, 4)))
+
+
+def _facts(standing: Standing) -> str:
+    handed_in, graded = len(standing.rows), len(standing.graded)
+    facts = f"{handed_in} handed in"
+    for state in ("refused", "grader failed"):
+        count = sum(row.state == state for row in standing.rows)
+        facts += f" · {count} {state}" if count else ""
+    if not graded:
+        return facts
+    return (
+        f"{facts} · mean {standing.mean:.1f}, median {standing.median:g} of "
+        f"{standing.max_score} points · {standing.full} with full marks · "
+        f"{standing.seconds:.1f} s a grade"
+    )
+
+
+def _todos(standing: Standing) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column()
+    for _ in range(4):
+        table.add_column(justify="right")
+    heads = ("todo", "", "mean", "passed", "failed", "not started")
+    table.add_row(*(Text(head, "dim") for head in heads))
+    for todo in standing.todos:
+        table.add_row(
+            Text(todo.todo),
+            Text(todo.title),
+            Text(f"{todo.mean:.1f}/{todo.points}"),
+            Text(str(todo.passed), "green" if todo.passed else "dim"),
+            Text(str(todo.failed), "red" if todo.failed else "dim"),
+            Text(str(todo.not_started), "dim"),
+        )
+    return table
+
+
+def _parts(standing: Standing) -> Iterator[tuple[str, list[Text]]]:
+    mistakes = sorted(
+        (mistake for todo in standing.todos for mistake in todo.mistakes),
+        key=lambda mistake: (-mistake.count, mistake.todo, mistake.name),
+    )
+    if mistakes:
+        lines = [
+            Text.assemble(f"{m.count}×  {m.todo}  ", one_line(m.says), (f"  ({m.name})", "dim"))
+            for m in mistakes[:MOST_MISTAKES]
+        ]
+        if len(mistakes) > MOST_MISTAKES:
+            lines.append(Text(f"… and {len(mistakes) - MOST_MISTAKES} more; --html shows all"))
+        yield "Mistakes", lines
+    if standing.teach:
+        yield "Teach again", [Text(teach_line(todo)) for todo in standing.teach]
+    if standing.alike:
+        yield (
+            "Alike",
+            [Text(f"{alike.how}: {names(alike.learners)}") for alike in standing.alike],
+        )
+    for state in ("refused", "grader failed"):
+        rows = [row for row in standing.rows if row.state == state]
+        if rows:
+            yield (
+                state.capitalize(),
+                [Text(one_line(f"{row.learner}: {row.said}")) for row in rows],
+            )
+
+
+def teach_line(todo: TodoStanding) -> str:
+    """Why a todo is to be taught again."""
+    line = f"{todo.todo}  {todo.title}: {todo.passed} of the {todo.begun} who began it passed"
+    if todo.mistakes:
+        first = todo.mistakes[0]
+        line += f"; {first.count} made {first.name}"
+    return line
+
+
+def names(learners: Sequence[str]) -> str:
+    """Some names on one line, and how many more there are."""
+    shown = ", ".join(one_line(learner, 40) for learner in learners[:MOST_NAMES])
+    more = len(learners) - MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _indented(content: Table | Text) -> Padding:
+    return Padding(content, (0, 0, 0, 2))
+
+
+def class_csv(standings: Sequence[Standing]) -> str:
+    """A row a learner and assignment, a column a todo of every assignment."""
+    todos = [(each.assignment, todo.todo) for each in standings for todo in each.todos]
+    head = ("learner", "assignment", "points", "of", "state", "seconds", "misconceptions")
+    titles = [f"{assignment} {todo}" for assignment, todo in todos]
+    rows = (
+        (
+            *(row.learner, row.assignment, row.score, row.max_score, row.state, row.seconds),
+            " ".join(row.mistakes),
+            *_scores(row.assignment, {mark.todo: mark.score for mark in row.marks}, todos),
+        )
+        for standing in standings
+        for row in standing.rows
+    )
+    return csv_text([one_line(title) for title in (*head, *titles)], rows)
+
+
+def _scores(
+    assignment: str, scores: dict[str, int], todos: Sequence[tuple[str, str]]
+) -> Iterator[object]:
+    for of, todo in todos:
+        yield scores.get(todo, "") if of == assignment else ""
+
+
+def class_html(standings: Sequence[Standing], title: str) -> str:
+    """A page without script or request. What learners wrote is made harmless, then escaped."""
+    environment = Environment(
+        loader=PackageLoader("infralens.course", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"harmless": harmless, "one_line": one_line, "teach": teach_line}
+    template = environment.get_template("class.html.jinja")
+    return template.render(standings=standings, title=title)
+
+
+def as_text(standings: Sequence[Standing], width: int = 100) -> str:
+    """What `show_class` prints, without colours."""
+    console = Console(
+        file=io.StringIO(), width=width, record=True, highlight=False, emoji=False, markup=False
+    )
+    show_class(standings, console)
+    return console.export_text()
