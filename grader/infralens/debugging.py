@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pdb
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 import torch
 from diffusers.utils import logging
 
-from infralens.candidate.loading import load
+from infralens.candidate.loading import be_a_notebook, begin, load, run_cell
 from infralens.examiner.candidate.in_process import RehearsedCandidate, run_plainly
-from infralens.examiner.candidate.submission import read_submission
+from infralens.examiner.candidate.submission import Submission, read_submission
 from infralens.examiner.compare.inputs import Draw
 from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.run.plugin import PLAIN_PYTEST, case_id
@@ -33,7 +34,7 @@ def debug_call(
     """
     logging.set_verbosity_error()
     text = read_submission(submission)
-    module = load(text.text, text.filename)
+    module = _loaded(text)
     given: dict[str, ModuleType] = {}
     plain = RehearsedCandidate(vars(module), given=given)
     stopping = RehearsedCandidate(vars(module), _stopping_at(call_index), given)
@@ -41,6 +42,19 @@ def debug_call(
     suite = map(str, sorted(lab.suite.glob("test_*.py")))
     pytest.main([*PLAIN_PYTEST, f"--rootdir={lab.suite}", *suite], plugins=[plugin])
     return plugin.said
+
+
+def _loaded(submission: Submission) -> ModuleType:
+    """The submission as a module; a notebook's cells one by one, whatever one of them raises."""
+    if not submission.cells:
+        return load(submission.text, submission.filename)
+    module = begin(submission.text, submission.filename)
+    be_a_notebook(module)
+    flags = 0
+    for cell in submission.cells:
+        with contextlib.suppress(Exception):
+            flags = run_cell(module, cell.source, cell.first, flags)
+    return module
 
 
 def _stopping_at(wanted: int) -> Callable[..., Any]:

@@ -13,13 +13,26 @@ CheckStatus = Literal["passed", "failed", "error", "timeout", "not_run"]
 TodoStatus = Literal["passed", "failed", "not_started", "error"]
 
 
+def place_in_words(line: int, cell: int | None) -> str:
+    """Where something stands: `line 4`, in a notebook `line 4 of cell 12`."""
+    return f"line {line}" if cell is None else f"line {line} of cell {cell}"
+
+
 @dataclass(frozen=True)
 class Frame:
-    """One line of the learner's own file on the way to an exception."""
+    """One line of the learner's own file on the way to an exception.
+
+    In a notebook `line` counts within its `cell`, and cells count from 1, texts among them.
+    """
 
     line: int
     function: str
     code: str
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        return place_in_words(self.line, self.cell)
 
 
 @dataclass(frozen=True)
@@ -113,6 +126,11 @@ class Note:
 
     line: int
     text: str
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        return place_in_words(self.line, self.cell)
 
 
 @dataclass(frozen=True)

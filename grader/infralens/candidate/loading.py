@@ -1,7 +1,9 @@
 """Making a module of a submission's text, and a record of whatever goes wrong in it."""
 
 from __future__ import annotations
+import __future__
 
+import ast
 import inspect
 import io
 import linecache
@@ -14,19 +16,44 @@ from typing import Any
 from infralens.wire import Raised
 
 MODULE_NAME = "submission"
+FUTURE: int = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 def load(source: str, filename: str) -> ModuleType:
     """Run the text as a module. Whatever it raises is raised here."""
+    module = begin(source, filename)
+    code = compile(source, filename, "exec", dont_inherit=True)
+    exec(code, module.__dict__)
+    return module
+
+
+def begin(source: str, filename: str) -> ModuleType:
+    """The module that the text, or its cells one by one, will run in."""
     module = ModuleType(MODULE_NAME)
     module.__file__ = filename
     lines = list(io.StringIO(source, newline=None))  # as the parser: a form feed ends no line
     # Tracebacks and inspect read the lines from here: the file itself may be out of sight.
     linecache.cache[filename] = (len(source), None, lines, filename)
     sys.modules[MODULE_NAME] = module  # dataclasses and typing look their module up by name
-    code = compile(source, filename, "exec", dont_inherit=True)
-    exec(code, module.__dict__)
     return module
+
+
+def be_a_notebook(module: ModuleType) -> None:
+    """Give the module what a cell finds in Jupyter: a way to show things, and this kit's check."""
+    module.__dict__.update(display=print, check=lambda *args, **kwargs: None)
+
+
+def run_cell(module: ModuleType, source: str, first: int, flags: int = 0) -> int:
+    """Run one cell, whose first line is that line of the whole text; what it raises is raised here.
+
+    `flags` are the `__future__` features that earlier cells asked for; with this cell's they are
+    returned, as they hold for the cells after it.
+    """
+    filename = str(module.__file__)
+    tree = ast.increment_lineno(ast.parse(source, filename), first - 1)
+    code = compile(tree, filename, "exec", flags, dont_inherit=True)
+    exec(code, module.__dict__)
+    return flags | (code.co_flags & FUTURE)
 
 
 def describe(error: BaseException, filename: str, at_call: bool = False) -> Raised:
@@ -38,7 +65,8 @@ def describe(error: BaseException, filename: str, at_call: bool = False) -> Rais
     frames = []
     if isinstance(error, SyntaxError) and error.filename == filename:
         text = error.msg
-        frames.append((error.lineno or 1, "", (error.text or "").strip("\n")))
+        code = error.text or linecache.getline(filename, error.lineno or 1)
+        frames.append((error.lineno or 1, "", code.strip("\n")))
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == filename:
             frames.append((frame.lineno or 0, frame.name, frame.line or ""))

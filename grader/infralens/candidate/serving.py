@@ -40,6 +40,7 @@ class Server:
         self.module: ModuleType | None = None
         self.given: dict[str, ModuleType] = {}
         self.filename = ""
+        self.flags = 0  # the __future__ features that a notebook's cells have asked for
         self.call: str | None = None
         self.thread = threading.get_ident()
         self.resolve = resolver(self._ask, lambda number: self.kept[number])
@@ -169,7 +170,18 @@ def _load(server: Server, request: dict[str, Any]) -> None:
         limits.limit_extent(request["extent_bytes"])
     if request["refused"]:
         limits.refuse_calls(request["refused"])
-    server.module = loading.load(request["source"], server.filename)
+    if request["cells"]:  # they follow one by one
+        server.module = loading.begin(request["source"], server.filename)
+        loading.be_a_notebook(server.module)
+    else:
+        server.module = loading.load(request["source"], server.filename)
+
+
+def _cell(server: Server, request: dict[str, Any]) -> None:
+    assert server.module is not None
+    server.flags = loading.run_cell(
+        server.module, request["source"], request["first"], server.flags
+    )
 
 
 def _target(server: Server, request: dict[str, Any]) -> Any:
@@ -237,6 +249,7 @@ ANSWERS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {
     "warm_up": _warm_up,
     "show": _show,
     "load": _load,
+    "cell": _cell,
     "call": _call,
     "get": _get,
     "keep": _keep,

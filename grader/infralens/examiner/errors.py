@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from infralens.report import Margin
+from infralens.report import Margin, place_in_words
 
 if TYPE_CHECKING:
     from infralens.wire import Raised  # which imports torch
@@ -14,23 +14,39 @@ NO_ANSWER = object()  # where there is no value that a misconception could share
 
 
 class SubmissionError(Exception):
-    """The submission raised, or gave no answer: never a fault of ours, wherever it comes up."""
+    """The submission raised, or gave no answer: never a fault of ours, wherever it comes up.
+
+    `loading`: it happened while the submission was loaded, before any call.
+    """
+
+    loading = False
 
 
 class UngradableError(SubmissionError):
-    """The file is there but holds no answers that could run; `line` is where it goes wrong."""
+    """The file is there but holds no answers that could run; `line` is where it goes wrong.
 
-    def __init__(self, message: str, line: int | None = None, code: str = "") -> None:
+    In a notebook that is a line of the cell with the number `cell`.
+    """
+
+    def __init__(
+        self, message: str, line: int | None = None, code: str = "", cell: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.line, self.code = line, code
+        self.line, self.code, self.cell = line, code, cell
 
 
 class LearnerError(SubmissionError):
-    """The learner's code raised. `advice` says what lies behind it, where that is known."""
+    """The learner's code raised. `advice` says what lies behind it, where that is known.
 
-    def __init__(self, raised: Raised, advice: str = "") -> None:
+    `places` are those of its frames: the line, and the cell where the submission is a notebook.
+    """
+
+    def __init__(
+        self, raised: Raised, advice: str = "", places: Sequence[tuple[int, int | None]] = ()
+    ) -> None:
         super().__init__(f"{raised.type_name}: {raised.text}")
         self.raised, self.advice = raised, advice
+        self.places = tuple(places) or tuple((frame[0], None) for frame in raised.frames)
 
     @property
     def not_started(self) -> bool:
@@ -42,7 +58,7 @@ class LearnerError(SubmissionError):
     def sentence(self) -> str:
         """What was raised and on which line of the learner's file."""
         raised = self.raised
-        line = f" on line {raised.frames[-1][0]}" if raised.frames else ""
+        line = f" on {place_in_words(*self.places[-1])}" if self.places else ""
         if raised.type_name == "RemoteError":  # told again there by what was lent to it
             return f"your code called something{line} that raised {raised.text}"
         text = f": {raised.text}" if raised.text else ""

@@ -45,7 +45,7 @@ def show_report(report: Report, console: Console, short: str, program: str = "in
     if first is not None and told is not None:
         frames = first[1].detail.frames if first[1].detail else ()
         output = first[1].detail.output if first[1].detail else None
-        rows = [(f"line {frame.line}", one_line(frame.code)) for frame in frames[-4:]]
+        rows = [(frame.place, one_line(frame.code)) for frame in frames[-4:]]
         console.print(Group(Text(), _facts(rows)) if rows else "")
         for line in excerpt(output or "", 12):
             console.print(_indented(Text(line), 4))
@@ -168,7 +168,7 @@ def _explained(
         ("", detail.where),
     ]
     rows = [(name, one_line(value)) for name, value in facts if value is not None]
-    rows += [(f"line {frame.line}", one_line(frame.code)) for frame in detail.frames[-4:]]
+    rows += [(frame.place, one_line(frame.code)) for frame in detail.frames[-4:]]
     parts += [Text(), _facts(rows)] if rows else []
     if detail.output:
         parts += [Text(), Text("  Your code printed:", "dim")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import queue
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from infralens import wire
+from infralens.examiner.candidate.notebook import Cell
 from infralens.examiner.candidate.proxies import Candidate, Handle, RemoteObject
 from infralens.examiner.candidate.submission import Submission, require_gradable
 from infralens.examiner.errors import (
@@ -26,6 +28,7 @@ from infralens.examiner.errors import (
     LearnerError,
     MismatchError,
     NoAnswerError,
+    SubmissionError,
     UngradableError,
 )
 from infralens.examiner.isolation import seccomp
@@ -46,6 +49,8 @@ MOST_HANDED_BYTES = 2**18
 # The same for an answer: the examiner computes with it, in operations that nothing stops.
 MOST_ANSWERED_TIMES = 8
 MOST_ANSWERED_BYTES = 2**20
+NOT_DEFINED = re.compile(r"name '(\w{1,100})' is not defined")
+MOST_ENDINGS = 3  # processes that a notebook's cells may end, or keep from answering
 OVERTIME_SECONDS = 20.0  # of the examiner at work on answers, after the lab's own time
 
 
@@ -69,6 +74,8 @@ class Link:
         self.process: CandidateProcess | None = None
         self.generation = 0
         self.failure: Exception | None = None
+        self.failed: dict[int, SubmissionError] = {}  # of a notebook: its cells that failed
+        self.fatal: set[int] = set()  # those of them that are not tried again
         self.starts: list[float] = []  # the seconds that each process took until it was ready
         self.deadline: float | None = None
         self.numbers = itertools.count(1)
@@ -133,7 +140,10 @@ class Link:
         try:
             require_gradable(self.submission)
             self._load()
+            while self.process is None:  # a cell has ended it: once more without that cell
+                self._load()
         except (UngradableError, LearnerError, NoAnswerError) as error:
+            error.loading = True
             self.failure = error
             raise
 
@@ -190,9 +200,43 @@ class Link:
                 "cpu_seconds": int(2 * self.lab.limits.lab_seconds) + 1,
                 "max_processes": self.max_processes,
                 "refused": None if self.sandboxed else seccomp.program(),
+                "cells": bool(self.submission.cells),
             },
             self.lab.limits.call_seconds,
         )
+        for cell in self.submission.cells:
+            if self.process is not None and cell.number not in self.fatal:
+                self._run(cell)
+
+    def _run(self, cell: Cell) -> None:
+        """Run one cell of a notebook. That it fails stops none of the others."""
+        try:
+            if cell.problem is not None:
+                raise cell.problem
+            message = {"kind": "cell", "source": cell.source, "first": cell.first}
+            self._exchange(message, self.lab.limits.call_seconds)
+        except (UngradableError, LearnerError) as error:
+            self.failed[cell.number] = error
+        except NoAnswerError as error:
+            told = NoAnswerError(f"{error} (in cell {cell.number})", error.status)
+            self.failed[cell.number] = told
+            self.fatal.add(cell.number)
+            if len(self.fatal) >= MOST_ENDINGS:
+                raise told from None
+        else:
+            self.failed.pop(cell.number, None)
+            return
+        self.failed[cell.number].loading = True
+
+    def failure_of(self, name: str) -> SubmissionError | None:
+        """Why a name is not there: the last cell that was to define it, and failed."""
+        top = name.split(".")[0]
+        todo = self.lab.todo_of_name.get(top)
+        for cell in reversed(self.submission.cells):
+            of_it = top in cell.names or (todo is not None and cell.todo == todo.id)
+            if cell.number in self.failed and of_it:
+                return self.failed[cell.number]
+        return None
 
     def _exchange(self, message: dict[str, Any], seconds: float) -> Any:
         if self.busy:
@@ -274,7 +318,8 @@ class Link:
         if isinstance(reply.get("raised"), wire.Raised):
             raised = reply["raised"]
             advice = self.submission.lacks_its_neighbour(raised.type_names, raised.text)
-            raise LearnerError(raised, advice)
+            advice = advice or self._of_a_failed_cell(raised)
+            raise LearnerError(raised, advice, [self.submission.place(f[0]) for f in raised.frames])
         if isinstance(reply.get("unsendable"), str):
             sentence = f"returned {reply['unsendable'][:300]}, which cannot be graded"
             raise MismatchError(sentence, answer=NO_ANSWER)
@@ -282,6 +327,14 @@ class Link:
             self._lose()
             raise NoAnswerError("your code sent an answer that nobody can read")
         return reply["value"]
+
+    def _of_a_failed_cell(self, raised: wire.Raised) -> str:
+        """Which cell of a notebook was to define what is not there; "" where none was."""
+        unknown = NOT_DEFINED.match(raised.text) if raised.type_name == "NameError" else None
+        for cell in reversed(self.submission.cells):
+            if unknown and unknown[1] in cell.names and cell.number in self.failed:
+                return f"cell {cell.number}, which was to define it, failed"
+        return ""
 
     def _receive(self, kind: str | None, call: str | None, until: float) -> dict[str, Any]:
         process = self.process

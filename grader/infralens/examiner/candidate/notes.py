@@ -80,7 +80,13 @@ def notes_on(submission: Submission, masked: tuple[str, ...], stub: Path) -> tup
         found = {note for note in found if note.text not in ours}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(sorted(found, key=lambda note: (note.line, note.text))[:MOST])
+    first = sorted(found, key=lambda note: (note.line, note.text))[:MOST]
+    return tuple(_placed(note, submission) for note in first)
+
+
+def _placed(note: Note, submission: Submission) -> Note:
+    line, cell = submission.place(note.line)
+    return Note(line, note.text, cell)
 
 
 def _noted(node: ast.AST, masked: tuple[str, ...]) -> Iterator[Note]:

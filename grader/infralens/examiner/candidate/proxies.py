@@ -84,7 +84,7 @@ class _Member:
             value = self.link.request({"kind": "get", "on": self.on, "name": self.name})
         except LearnerError as error:
             if error.raised.type_name == "AttributeError" and not error.raised.frames:
-                raise MismatchError(self._missing(), answer=NO_ANSWER) from None
+                raise self._missing() from None
             raise
         if isinstance(value, Handle) and value._record.type_name in (
             "method",
@@ -113,8 +113,11 @@ class _Member:
         except LearnerError as error:
             raise self._explained(error, args, kwargs) from None
 
-    def _missing(self) -> str:
-        return self.link.submission.missing(self.full_name, self.link.lab.short)
+    def _missing(self) -> Exception:
+        """Why the name is not there: its cell of a notebook failed, or nobody defines it."""
+        sentence = self.link.submission.missing(self.full_name, self.link.lab.short)
+        failed = self.link.failure_of(self.full_name)
+        return failed or MismatchError(sentence, answer=NO_ANSWER)
 
     def _explained(
         self, error: LearnerError, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -123,11 +126,11 @@ class _Member:
         if not raised.at_call:
             return error
         if raised.type_name == "MissingError":
-            return MismatchError(self._missing(), answer=NO_ANSWER)
+            return self._missing()
         if raised.type_name == "NoFunctionError":
             return MismatchError(f"`{self.full_name}` is not a function", answer=NO_ANSWER)
         definition = self.link.submission.definitions.get(self.full_name)
-        where = f" (line {definition.line})" if definition else ""
+        where = f" ({self.link.submission.told(definition.line)})" if definition else ""
         count = len(args) + len(kwargs)
         return MismatchError(
             f"`{self.full_name}`{where} cannot be called with {count} "

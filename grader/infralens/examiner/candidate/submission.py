@@ -9,11 +9,14 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from infralens.examiner.candidate import notebook
+from infralens.examiner.candidate.notebook import Cell
 from infralens.examiner.errors import UngradableError, UnreadableError
+from infralens.report import place_in_words
 
 MAX_BYTES = 2**20
 
@@ -38,6 +41,19 @@ class Submission:
 
     text: str
     filename: str
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of a notebook, which are run one by one; none in a file of Python."""
+        return ()
+
+    def place(self, line: int) -> tuple[int, int | None]:
+        """A line of the text as its author sees it: the line, and the cell of a notebook."""
+        return line, None
+
+    def told(self, line: int) -> str:
+        """A line of the text in words."""
+        return place_in_words(*self.place(line))
 
     @cached_property
     def _statements(self) -> list[ast.stmt]:
@@ -141,13 +157,15 @@ class Submission:
         if near:
             other = peers[near[0]]
             return (
-                f"{sentence}; your file has `{other.name}` on line {other.line}. Did you rename it?"
+                f"{sentence}; your file has `{other.name}` on {self.told(other.line)}. "
+                "Did you rename it?"
             )
         strays = {_folded(d.name): d for d in self.definitions.values()}
         stray = strays.get(_folded(last)) or strays.get(_folded(name))
         if stray is not None:
             return (
-                f"{sentence}; your file has `{stray.name}` on line {stray.line}. Did you move it?"
+                f"{sentence}; your file has `{stray.name}` on {self.told(stray.line)}. "
+                "Did you move it?"
             )
         return f"{sentence}. Put it back under that name."
 
@@ -196,7 +214,7 @@ def _home() -> Path:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a regular file of at most 1 MiB. UnreadableError where there is none to read.
+    """Read a regular file of at most 1 MiB, or a notebook of at most 8. UnreadableError if none.
 
     Links are refused: graded as somebody else, a link reads what its author may not.
     """
@@ -219,15 +237,17 @@ def read_submission(path: Path) -> Submission:
         directory = stat.S_ISDIR(mode)
         what = "a directory; name the file in it" if directory else "not a regular file"
         raise UnreadableError(f"{path} is {what}.")
+    is_notebook = path.suffix.lower() == ".ipynb"
+    most = notebook.MAX_BYTES if is_notebook else MAX_BYTES
     try:
         with os.fdopen(descriptor, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most + 1)
     except OSError as error:  # /proc/self/mem calls itself a regular file
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) > MAX_BYTES:
-        raise UnreadableError(
-            f"{path} is larger than {MAX_BYTES >> 20} MiB, too large to be a lab."
-        )
+    if len(data) > most:
+        raise UnreadableError(f"{path} is larger than {most >> 20} MiB, too large to be a lab.")
+    if is_notebook:
+        return _notebook(data, str(path))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -237,13 +257,48 @@ def read_submission(path: Path) -> Submission:
     return Submission(text.replace("\r\n", "\n"), str(path))
 
 
+def _notebook(data: bytes, filename: str) -> Submission:
+    try:
+        cells = notebook.cells_of(data)
+    except UngradableError as error:
+        return _NoNotebook("", filename, problem=error)
+    return Notebook("\n".join(cell.source for cell in cells), filename, cells)
+
+
+@dataclass(frozen=True)
+class Notebook(Submission):
+    """A notebook: the text of its cells one after another, those that cannot run as comments."""
+
+    _cells: tuple[Cell, ...] = ()
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return self._cells
+
+    def place(self, line: int) -> tuple[int, int | None]:
+        for cell in self._cells:
+            if cell.first <= line <= cell.last:
+                return line - cell.first + 1, cell.number
+        return line, None
+
+
+@dataclass(frozen=True)
+class _NoNotebook(Submission):
+    problem: UngradableError = field(kw_only=True)
+
+
 @dataclass(frozen=True)
 class _Undecodable(Submission):
     line: int = 0
 
 
 def require_gradable(submission: Submission) -> None:
-    """UngradableError when the text cannot run at all: not UTF-8, or a syntax error."""
+    """UngradableError when the text cannot run at all: not UTF-8, or a syntax error.
+
+    A notebook's cells fail one by one, and later.
+    """
+    if isinstance(submission, _NoNotebook):
+        raise submission.problem
     if isinstance(submission, _Undecodable):
         raise UngradableError(
             f"the file is not UTF-8 text (first bad byte on line {submission.line}); "

@@ -81,6 +81,8 @@ class MeasuredLink(Link):
         super().close()
 
     def _load(self) -> None:
+        if self.meter is not None:  # a cell of a notebook has ended the process it measured
+            self.meter.stop()
         process = self._begin()
         masked, imports = list(self.lab.masked), list(self.submission.imports)
         message = {"kind": "warm_up", "masked": masked, "imports": imports}

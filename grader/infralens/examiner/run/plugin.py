@@ -21,6 +21,7 @@ from infralens.examiner.errors import (
     LearnerError,
     MismatchError,
     NoAnswerError,
+    SubmissionError,
     UngradableError,
 )
 from infralens.examiner.isolation.alarm import done_by
@@ -297,8 +298,9 @@ class ExaminerPlugin:
         elif isinstance(failure, LearnerError | UngradableError):
             status = "error"
         mismatch = failure if isinstance(failure, MismatchError) else None
-        # A file that does not load has no call to show, and none to debug.
-        calls = [] if failure is self.link.failure else trial.calls
+        # What does not load has no call to show, and none to debug.
+        loading = isinstance(failure, SubmissionError) and failure.loading
+        calls = [] if loading or failure is self.link.failure else trial.calls
         detail = Detail(
             call=call_text(calls[-1]) if calls else None,
             case=item.name,

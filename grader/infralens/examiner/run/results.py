@@ -157,7 +157,8 @@ def sentence_of(failure: Exception) -> str:
 def frames_of(failure: Exception) -> tuple[Frame, ...]:
     """The lines of the learner's own that it came through."""
     if isinstance(failure, LearnerError) and not failure.not_started:
-        return tuple(Frame(*frame) for frame in failure.raised.frames)
+        lines = zip(failure.raised.frames, failure.places, strict=True)
+        return tuple(Frame(line, name, code, cell) for (_, name, code), (line, cell) in lines)
     if isinstance(failure, UngradableError) and failure.line is not None:
-        return (Frame(failure.line, "", failure.code),)
+        return (Frame(failure.line, "", failure.code, failure.cell),)
     return ()
