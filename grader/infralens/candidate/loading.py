@@ -53,7 +53,8 @@ def run_cell(module: ModuleType, source: str, first: int, flags: int = 0) -> int
     tree = ast.increment_lineno(ast.parse(source, filename), first - 1)
     code = compile(tree, filename, "exec", flags, dont_inherit=True)
     exec(code, module.__dict__)
-    return flags | (code.co_flags & FUTURE)
+    flags |= code.co_flags & FUTURE
+    return flags
 
 
 def describe(error: BaseException, filename: str, at_call: bool = False) -> Raised:
