@@ -155,6 +155,8 @@ def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) 
         write_below(course, source, nbformat.writes(notebook) + "\n")
         result = api.generate_assignment(name, force=True)
         if not result["success"]:
+            if "KeyboardInterrupt" in result["error"] or "SystemExit" in result["error"]:
+                raise KeyboardInterrupt  # nbgrader catches it with all else
             raise ReleaseError(f"{name} was not released: {_reason(result)}")
     return Released(name, lab, released=True, remarks=tuple(remarks))
 
@@ -246,7 +248,11 @@ def _course_id(course: Path) -> str:
 
 
 def _api(course: Path) -> NbGraderAPI:
-    config: Config = PyFileConfigLoader(CONFIG, path=str(course)).load_config()
+    try:
+        config: Config = PyFileConfigLoader(CONFIG, path=str(course)).load_config()
+    except Exception as error:  # whatever an instructor's lines in it raise
+        said = f"{type(error).__name__}: {error}"
+        raise ReleaseError(f"{course / CONFIG} cannot be run: {said}") from None
     config.CourseDirectory.root = str(course)
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
     with _own_programs(), api.gradebook:  # which makes a new one with the program alembic

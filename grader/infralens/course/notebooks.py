@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from infralens import __version__
+from infralens.course.record import TELLS_NAME
 from infralens.labs import DEFAULT_TRACK, Lab, Todo
 from infralens.pages import anchor, pieces
 from infralens.stubs import Piece
@@ -24,7 +25,6 @@ from infralens.stubs import pieces as pieces_of_code
 
 LEARNER = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 INTERVIEW = "how-to-say-it-in-an-interview"
-TELLS_NAME = "INFRALENS_TELLS"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 HANDBOOK = re.compile(r"(?:\.\./)+handbook/([\w-]+)\.md(#[\w-]+)?")
@@ -34,7 +34,7 @@ HOW = """\
 *In this notebook the file is cut into cells.* Write your answers where a cell says
 `raise NotImplementedError`, run it, then run the check cell below it: it grades what you have run,
 in a process of its own, and tells what is wrong. `%hint {todo}` gives the next hint,
-`%grade {lab}` grades everything, `%read {page}` shows a page of the handbook.
+`%grade {lab}` grades everything, `%infralens read {page}` shows a page of the handbook.
 """
 PROMPT = """\
 ## Say it as in an interview
@@ -103,12 +103,13 @@ def _reachable(page: str, lab: Lab) -> str:
     def told(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
         if found := HANDBOOK.fullmatch(target):
-            return f"{words} (`%read {found[1]}{found[2] or ''}`)"
+            return f"{words} (`%infralens read {found[1]}{found[2] or ''}`)"
         if target == lab.file:
             return f"{words} `{lab.file}`"
         if found := LAB.fullmatch(target):
             track = found[1] or lab.track
-            return f"{words} (`%read {'' if track == DEFAULT_TRACK else f'{track}/'}{found[2]}`)"
+            other = found[2] if track == DEFAULT_TRACK else f"{track}/{found[2]}"
+            return f"{words} (`%infralens read {other}`)"
         outside = re.match(r"[a-z]+:|#", target)
         return match[0] if outside else words
 

@@ -14,6 +14,7 @@ NAME = "infralens.json"
 SCHEMA = Path(__file__).with_name("record.schema.json")
 MOST_BYTES = 2**20
 Tells = Literal["everything", "name", "points"]
+TELLS_NAME = "INFRALENS_TELLS"  # the variable that says so in a notebook
 TELLS: tuple[Tells, ...] = get_args(Tells)
 
 
