@@ -91,6 +91,84 @@ def write_folders_at(
 
 
 @dataclass(frozen=True)
+class GitObject:
+    """An object of git: its kind, its number, its content (None: larger than was wanted)."""
+
+    kind: str
+    number: str
+    content: bytes | None
+
+
+def objects_in(pack: bytes, *, most_bytes: int) -> Iterator[GitObject]:
+    """Every object of a git pack, each of at most so many bytes."""
+    git = shutil.which("git")
+    if git is None:
+        raise RevisionError("git is not installed; it is what reads a pack.")
+    with tempfile.TemporaryDirectory(prefix="infralens-git-") as name:
+        view = Path(name)
+        _begin_view(view, "ref: refs/heads/main")
+        packs = view / "objects" / "pack"
+        packs.mkdir()
+        (view / "refs").mkdir()
+        (packs / "pack-here.pack").write_bytes(pack)
+        repository = _Repository(git, view, view, view / "objects")
+        repository.run(["index-pack", "--threads=1", str(packs / "pack-here.pack")], writes=True)
+        yield from _read_objects(repository, ["--batch-all-objects"], b"", most_bytes)
+
+
+def objects_reached(start: Path, ref: str, *, most_bytes: int) -> Iterator[tuple[GitObject, str]]:
+    """Every object that can be reached from a revision, with a name that it has there."""
+    with _repository(start) as repository:
+        said = repository.run(["rev-list", "--objects", repository.commit(ref)])
+        names = {}
+        for line in said.decode("utf-8", "replace").splitlines():
+            number, _, path = line.partition(" ")
+            names[number] = path
+        given = "".join(f"{number}\n" for number in names).encode()
+        for found in _read_objects(repository, [], given, most_bytes):
+            yield found, names[found.number]
+
+
+MOST_AT_ONCE = 32 * 2**20
+
+
+def _read_objects(
+    repository: _Repository, which: Sequence[str], given: bytes, most_bytes: int
+) -> Iterator[GitObject]:
+    """Objects in the order of the list, some at a time, so that no answer is large."""
+    listed = repository.run(["cat-file", "--batch-check", *which], given=given).decode("ascii")
+    waiting: list[tuple[str, str, int]] = []
+    together = 0
+    for line in listed.splitlines():
+        number, kind, size = [*line.split(), "", ""][:3]
+        if not size.isdecimal():
+            raise RevisionError(f"git cannot read the object {number}.")
+        if int(size) > most_bytes:
+            yield GitObject(kind, number, None)
+            continue
+        if waiting and together + int(size) > MOST_AT_ONCE:
+            yield from _contents(repository, waiting)
+            waiting, together = [], 0
+        waiting.append((number, kind, int(size)))
+        together += int(size)
+    yield from _contents(repository, waiting)
+
+
+def _contents(
+    repository: _Repository, objects: Sequence[tuple[str, str, int]]
+) -> Iterator[GitObject]:
+    numbers = "".join(f"{number}\n" for number, _, _ in objects).encode()
+    room = sum(size + 100 for _, _, size in objects)
+    said = memoryview(repository.run(["cat-file", "--batch"], given=numbers, most_bytes=room))
+    for number, kind, size in objects:
+        head = f"{number} {kind} {size}\n".encode()
+        if said[: len(head)] != head or len(said) <= len(head) + size:
+            raise RevisionError(f"git cannot read the object {number}.")
+        yield GitObject(kind, number, bytes(said[len(head) : len(head) + size]))
+        said = said[len(head) + size + 1 :]
+
+
+@dataclass(frozen=True)
 class _Entry:
     """A plain file of a tree."""
 
@@ -143,11 +221,26 @@ class _Repository:
         return lines[-1]
 
     def run(
-        self, words: Sequence[str], *, given: bytes = b"", most_bytes: int = MOST_LISTED
+        self,
+        words: Sequence[str],
+        *,
+        given: bytes = b"",
+        most_bytes: int = MOST_LISTED,
+        writes: bool = False,
     ) -> bytes:
-        """What git prints. RevisionError when it fails, takes too long or prints too much."""
+        """What git prints. RevisionError when it fails, takes too long or prints too much.
+
+        `writes`: it may write into the folder of ours, and nowhere else.
+        """
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
-        command = [*_walls(), self.git, "--no-pager", "--literal-pathspecs", *settings, *words]
+        command = [
+            *_walls(self.view if writes else None),
+            self.git,
+            "--no-pager",
+            "--literal-pathspecs",
+            *settings,
+            *words,
+        ]
         kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
         own = {"HOME": str(self.view), "GIT_DIR": str(self.view)}
         own["GIT_OBJECT_DIRECTORY"] = str(self.objects)
@@ -200,12 +293,13 @@ def _limit(pid: int) -> None:
             resource.prlimit(pid, resource.RLIMIT_AS, (GIT_BYTES, GIT_BYTES))
 
 
-def _walls() -> list[str]:
-    """A sandbox in which all can be read and nothing written, without a network."""
+def _walls(written: Path | None) -> list[str]:
+    """A sandbox in which all can be read and one folder written, without a network."""
     if unavailable() is not None:
         return []
     return [
         *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(() if written is None else ("--bind", str(written), str(written))),
         *("--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--"),
     ]
 
@@ -225,13 +319,18 @@ def _repository(start: Path) -> Iterator[_Repository]:
         raise RevisionError(f"{top} holds no git repository that can be read.") from None
     with tempfile.TemporaryDirectory(prefix="infralens-git-") as name:
         view = Path(name)
-        (view / "HEAD").write_text(f"{head}\n", encoding="utf-8")
-        (view / "objects").mkdir()
-        (view / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n", "utf-8")
+        _begin_view(view, head)
         for shared in ("refs", "packed-refs"):
             _borrow(common / shared, view / shared)
         (view / "refs").mkdir(exist_ok=True)
         yield _Repository(git, top, view, (common / "objects").resolve())
+
+
+def _begin_view(view: Path, head: str) -> None:
+    """A git folder of ours, without objects and refs."""
+    (view / "HEAD").write_text(f"{head}\n", encoding="utf-8")
+    (view / "objects").mkdir()
+    (view / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n", "utf-8")
 
 
 def _line(path: Path) -> str:

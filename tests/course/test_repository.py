@@ -11,6 +11,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from infralens.course.audit import Auditor
+from infralens.course.distinctive import owner_of
 from infralens.course.plumbing import Repository
 from infralens.course.repository import (
     MAIN,
@@ -26,12 +28,18 @@ from infralens.stubs import answer_lines, regions
 
 LABS = find_labs()
 LAB = LABS[0]
+AUDITOR = Auditor(LABS)
 SOURCE = 'git+ssh://kit.example.invalid/it\'s a "kit".git'
 
 
 def released(folder: Path, *, with_solutions: bool = False) -> Released:
     return release_repository(
-        folder, LABS, [own_place()], source=SOURCE, with_solutions=with_solutions
+        folder,
+        LABS,
+        [own_place()],
+        auditor=AUDITOR,
+        source=SOURCE,
+        with_solutions=with_solutions,
     )
 
 
@@ -65,6 +73,12 @@ def test_main_holds_every_stub_page_and_handbook_page_and_is_checked_out(course:
         assert "raise NotImplementedError" in text
         assert (course / path_of(lab)).with_name("README.md").is_file()
     assert (course / "exercises/handbook/scheduler.md").is_file()
+
+
+def test_main_reaches_no_answer_and_solutions_reaches_those_of_every_todo(course: Path) -> None:
+    assert list(AUDITOR.audit_reached(course, "main")) == []
+    owners = {finding.owner for finding in AUDITOR.audit_reached(course, "solutions")}
+    assert {owner_of(lab, name) for lab in LABS for name in lab.todo_of_name} <= owners
 
 
 def test_branch_solutions_shares_no_history_and_has_the_answers_at_the_same_paths(

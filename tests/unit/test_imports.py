@@ -243,6 +243,7 @@ COMMANDS = [
     ["grade", "--help"],
     ["grade", "no-such-lab"],
     ["release", "--help"],
+    ["audit", "no-such-folder"],
 ]
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from infralens.cli import authors, classes, drawing, grading, kit, learning, releasing
+from infralens.cli import auditing, authors, classes, drawing, grading, kit, learning, releasing
 from infralens.cli.group import main
 
-__all__ = ["authors", "classes", "drawing", "grading", "kit", "learning", "main", "releasing"]
+__all__ = [
+    "auditing",
+    "authors",
+    "classes",
+    "drawing",
+    "grading",
+    "kit",
+    "learning",
+    "main",
+    "releasing",
+]

@@ -47,7 +47,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
     *("reset", "solution", "doctor", "check", "wrong", "new"),
-    *("release", "batch", "class-report", "completion"),
+    *("release", "audit", "batch", "class-report", "completion"),
 )
 
 

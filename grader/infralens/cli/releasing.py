@@ -35,22 +35,29 @@ def repo(folder: Path, grader_source: str | None, with_solutions: bool) -> None:
 
     Or release anew into one that was made before: what learners did there is kept.
     """
+    from infralens.course.audit import Auditor
     from infralens.course.plumbing import GitError
-    from infralens.course.repository import UnfitFolderError, release_repository
+    from infralens.course.repository import LeakError, UnfitFolderError, release_repository
 
     if grader_source is not None and (not grader_source.isprintable() or "${{" in grader_source):
         raise UsageError("--grader-source is one line that pip can install, without `${{`.")
     extra = click.get_current_context().obj or []
+    labs = all_labs()
     try:
         done = release_repository(
             folder,
-            all_labs(),
+            labs,
             [own_place(), *(place_at(path) for path in extra)],
+            auditor=Auditor(labs),
             source=grader_source,
             with_solutions=with_solutions,
         )
     except (UnfitFolderError, GitError) as error:
         raise UsageError(str(error)) from None
+    except LeakError as error:
+        raise UsageError(
+            f"Nothing is released, for it would give an answer away: {error}"
+        ) from None
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     said = f"commit {done.main[:10]}" if done.main else "nothing is new"

@@ -18,9 +18,11 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from infralens import __version__
+from infralens.course.audit import Auditor
+from infralens.course.distinctive import solution_of, stub_text
 from infralens.course.plumbing import Change, Repository, blob_id
 from infralens.labs import Lab, Place
-from infralens.stubs import BEGIN, END, stub_of
+from infralens.stubs import BEGIN, END
 
 DISTRIBUTION = "infralens-labs"
 MANIFEST = ".infralens-release.json"
@@ -38,6 +40,10 @@ TEMPLATES = {
 
 class UnfitFolderError(Exception):
     """Nothing can be released into this folder; the text says why, and what to do."""
+
+
+class LeakError(Exception):
+    """What would be released gives an answer away; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,23 @@ def release_repository(
     labs: Sequence[Lab],
     places: Sequence[Place],
     *,
+    auditor: Auditor,
     source: str | None = None,
     with_solutions: bool = False,
 ) -> Released:
     """Make the repository at `folder`, or a new commit in the one that was made there before.
 
     `source` is what pip installs the kit from. UnfitFolderError for a folder that is something
-    else; GitError when git fails.
+    else; LeakError where learners would get an answer; GitError when git fails.
     """
+    before = _begun_before(folder)
     files = released_files(labs, places, source)
+    for finding in auditor.audit_files(files):
+        raise LeakError(str(finding))
     answers = {**files, **solution_files(labs)} if with_solutions else None
     manifest = {name: blob_id(content) for name, content in files.items()}
     files[MANIFEST] = _manifest(manifest)
-    repository, before = _opened(folder)
+    repository = Repository.begun(folder) if before is None else Repository(folder)
     kept: tuple[str, ...] = ()
     if before is None:
         change = Change(f"The labs of InfraLens {__version__}", files)
@@ -96,9 +106,8 @@ def released_files(
     """
     files = {name: content for place in reversed(places) for name, content in _exercises(place)}
     for lab in labs:
-        if (text := _solution(lab)) is not None:
-            ids = {name: todo.id for name, todo in lab.todo_of_name.items()}
-            files[path_of(lab)] = stub_of(text, ids).encode()
+        if (text := solution_of(lab)) is not None:
+            files[path_of(lab)] = stub_text(lab, text).encode()
     environment = Environment(
         loader=PackageLoader("infralens.course", "templates/repository"),
         undefined=StrictUndefined,
@@ -121,7 +130,7 @@ def solution_files(labs: Sequence[Lab]) -> dict[str, bytes]:
     """The same paths with the answers filled in. UnfitFolderError where a solution is not here."""
     found = {}
     for lab in labs:
-        text = _solution(lab)
+        text = solution_of(lab)
         if text is None:
             raise UnfitFolderError(f"{lab.short} has no solution here; release from a checkout.")
         lines = [line for line in text.splitlines() if line.strip() not in (BEGIN, END)]
@@ -132,11 +141,6 @@ def solution_files(labs: Sequence[Lab]) -> dict[str, bytes]:
 def path_of(lab: Lab) -> str:
     """Where a lab's file stands in the repository."""
     return f"exercises/{lab.track}/{lab.folder}/{lab.file}"
-
-
-def _solution(lab: Lab) -> str | None:
-    path = lab.solution
-    return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
 
 
 def _exercises(place: Place) -> Iterator[tuple[str, bytes]]:
@@ -160,12 +164,12 @@ def _manifest(numbers: Mapping[str, str]) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-def _opened(folder: Path) -> tuple[Repository, str | None]:
-    """The repository to write to, and the commit that main stands for."""
+def _begun_before(folder: Path) -> str | None:
+    """The commit that main stands for; None where there is nothing. Else UnfitFolderError."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UnfitFolderError(f"{folder} is no folder; name one that is not there yet.")
     if not folder.exists() or not any(folder.iterdir()):
-        return Repository.begun(folder), None
+        return None
     if not (folder / ".git").exists():
         raise UnfitFolderError(f"{folder} holds something else; name a folder that is not there.")
     repository = Repository(folder)
@@ -176,7 +180,7 @@ def _opened(folder: Path) -> tuple[Repository, str | None]:
         raise UnfitFolderError(f"{folder} is not on branch main; `git switch main` there first.")
     if not repository.is_clean():
         raise UnfitFolderError(f"{folder} has changes that are not committed; commit them first.")
-    return repository, before
+    return before
 
 
 def _merged(
