@@ -18,7 +18,8 @@ from infralens.examiner.candidate.in_process import RehearsedCandidate, run_plai
 from infralens.examiner.candidate.submission import Submission, read_submission
 from infralens.examiner.compare.inputs import Draw
 from infralens.examiner.errors import LearnerError, MismatchError
-from infralens.examiner.run.plugin import PLAIN_PYTEST, case_id
+from infralens.examiner.run.cases import case_id
+from infralens.examiner.run.plugin import PLAIN_PYTEST
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab
 

@@ -801,7 +801,7 @@ def test_a_flood_of_questions_is_ended_and_its_reader_with_it(
         check = checks_of(workshop.grade(lab, text))["test_one"]
         assert says in check.message
     counts = [int(line) for line in told.read_text(encoding="utf-8").split()]
-    assert max(counts) <= counts[0]
+    assert max(counts) <= counts[0] + 1  # the last reader may be about to end
 
 
 def gone(pid: int) -> bool:

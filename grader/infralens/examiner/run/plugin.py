@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
+import gc
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ from infralens.examiner.isolation.alarm import done_by
 from infralens.examiner.memory.allowance import CHECK_BYTES, CHECK_SENTENCE, Allowance
 from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
-from infralens.examiner.run import canary
+from infralens.examiner.run.cases import CANARY, Case, case_id, case_of, runs_alone
 from infralens.examiner.run.results import CaseOutcome, Results, frames_of, sentence_of
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.run.trial import Hear, Trial, plainly, running
@@ -154,19 +154,21 @@ class ExaminerPlugin:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        kept: list[pytest.Item] = []
-        for item in items:
-            if _is_canary(item):
-                kept.insert(0, item)
-                continue
-            todo_id = _todo_of(item)
-            if todo_id not in {known.id for known in self.lab.todos}:
-                self._note_fault(f"the check {item.name} of {self.lab.id} names no todo of the lab")
-            elif todo_id in self.todos:
-                self.results.plan(todo_id, _check_name(item), _title(item), _guards(item))
-                kept.append(item)
-        kept.sort(key=lambda item: (not _is_canary(item), item.name != self.first))
-        items[:] = kept
+        cases = {case_of(item): item for item in items}
+        items[:] = [cases[case] for case in self.planned(cases)]
+
+    def planned(self, cases: Iterable[Case]) -> list[Case]:
+        """Those that this run has to make, in order. What is wrong with them is a fault."""
+        kept: list[Case] = []
+        for case in cases:
+            if case.is_canary:
+                kept.append(case)
+            elif case.todo not in {known.id for known in self.lab.todos}:
+                self._note_fault(f"the check {case.name} of {self.lab.id} names no todo of the lab")
+            elif case.todo in self.todos:
+                self.results.plan(case.todo, case.check, case.title, case.guards)
+                kept.append(case)
+        kept.sort(key=lambda case: (not case.is_canary, case.name != self.first))
         for todo_id, checks in self.results.checks.items():
             if not checks:
                 self._note_fault(f"todo {todo_id} of {self.lab.id} has no check")
@@ -176,96 +178,114 @@ class ExaminerPlugin:
                 "checks": sum(len(names) for names in self.results.checks.values()),
             }
         )
+        return kept
 
     def _note_fault(self, sentence: str) -> None:
         """The first fault is the cause; what follows from it is not worth a word."""
         self.fault = self.fault or sentence
 
-    def _faulty(self, item: pytest.Item, message: str) -> CaseOutcome:
+    def _faulty(self, case: Case, message: str) -> CaseOutcome:
         """The suite or the library failed here. The run is void, but every check still reports."""
-        self._note_fault(f"{item.name}: {message}")
-        return CaseOutcome(case_id(item), "not_run", f"the grader failed here: {message}")
+        self._note_fault(f"{case.name}: {message}")
+        return CaseOutcome(case.id, "not_run", f"the grader failed here: {message}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        arguments = {name: pyfuncitem.funcargs[name] for name in _argument_names(pyfuncitem)}
-        if _is_canary(pyfuncitem):
+        case = case_of(pyfuncitem)
+        names = pyfuncitem._fixtureinfo.argnames
+        self.run(case, {name: pyfuncitem.funcargs[name] for name in names})
+        return True
+
+    def run_alone(self, cases: Iterable[Case]) -> None:
+        """Run what was collected before, without a session of pytest around it."""
+        for case in self.planned(cases):
+            given = {"candidate": self._candidate, "device": self._device}
+            if "draw" in case.given:
+                given["draw"] = Draw(self.seed, case.id, self._device)
+            try:
+                self.run(case, {**{name: given[name] for name in case.given}, **case.params})
+            except KeyboardInterrupt:
+                self._note_fault(f"{case.name} was interrupted")
+                return
+            except BaseException:  # as pytest has it: nothing is reported of this case
+                traceback.print_exc()
+
+    def run(self, case: Case, arguments: dict[str, Any]) -> None:
+        """Run one case and note what came of it."""
+        if case.is_canary:
             try:
                 with running(Trial()):
-                    pyfuncitem.obj(**arguments)
+                    case.function(**arguments)
             except MismatchError:
                 self.canary_failed = True
-            return True
-        name, todo_id = _check_name(pyfuncitem), _todo_of(pyfuncitem)
+            return
+        name, todo_id = case.check, case.todo
         if todo_id in self.given_up:
             message = "not run: your code gave no answer to an earlier check of this todo"
-            outcome = CaseOutcome(case_id(pyfuncitem), "not_run", message)
+            outcome = CaseOutcome(case.id, "not_run", message)
         elif todo_id in self.stopped:
-            outcome = CaseOutcome(case_id(pyfuncitem), "not_run", STOPPED)
+            outcome = CaseOutcome(case.id, "not_run", STOPPED)
         else:
-            outcome = self._examine(pyfuncitem, arguments)
+            outcome = self._examine(case, arguments)
         last = self.results.is_next_the_last(name)
-        if last and outcome.status == "passed" and "draw" in arguments and _again(pyfuncitem):
-            outcome = self._examined_again(pyfuncitem, arguments, outcome)
+        if last and outcome.status == "passed" and "draw" in arguments and case.again:
+            outcome = self._examined_again(case, arguments, outcome)
         if outcome.status != "passed" and self.stop == "first failure":
             self.stopped.add(todo_id)
         self.results.add(name, outcome)
         if last:
             self.emit({"event": "check", "name": name, "todo": todo_id, "status": outcome.status})
-        return True
 
     def _examined_again(
-        self, item: pytest.Function, arguments: dict[str, Any], first: CaseOutcome
+        self, case: Case, arguments: dict[str, Any], first: CaseOutcome
     ) -> CaseOutcome:
         """The same shapes once more with other values: what was remembered does not fit them."""
-        drawn = Draw(self.seed, case_id(item), self._device, round_=1)
-        second = self._examine(item, {**arguments, "draw": drawn}, round_=1)
+        drawn = Draw(self.seed, case.id, self._device, round_=1)
+        second = self._examine(case, {**arguments, "draw": drawn}, round_=1)
         if second.status == "passed":
             return replace(second, margins=(*first.margins, *second.margins))
         return replace(second, message=f"{second.message}, though the first time it was right")
 
-    def _examine(
-        self, item: pytest.Function, arguments: dict[str, Any], round_: int = 0
-    ) -> CaseOutcome:
-        trial, case = Trial(hear=self.hear), case_id(item)
+    def _examine(self, case: Case, arguments: dict[str, Any], round_: int = 0) -> CaseOutcome:
+        trial = Trial(hear=self.hear)
         self.link.begin_check()
         try:
             with running(trial), Allowance(CHECK_BYTES, CHECK_SENTENCE).kept():
-                done_by(self.link.latest, lambda: item.obj(**arguments))
+                done_by(self.link.latest, lambda: case.function(**arguments))
         except FAILURES as failure:
-            return self._failed(item, arguments, trial, failure, round_)
+            return self._failed(case, arguments, trial, failure, round_)
         except AlarmError:
             if not trial.answers:
-                return self._faulty(item, "it takes longer than the lab has seconds")
+                return self._faulty(case, "it takes longer than the lab has seconds")
             late = NoAnswerError(OVERTIME, "timeout")
-            return self._failed(item, arguments, trial, late, round_)
+            return self._failed(case, arguments, trial, late, round_)
         except GraderFaultError as fault:
-            return self._faulty(item, str(fault))
+            return self._faulty(case, str(fault))
         except pytest.skip.Exception as skipped:
-            return self._faulty(item, f"it was skipped: {skipped.msg}")
+            return self._faulty(case, f"it was skipped: {skipped.msg}")
         except Exception as error:
             if not trial.answers:
                 traceback.print_exc()
-                return self._faulty(item, f"raised {type(error).__name__}: {error}")
+                return self._faulty(case, f"raised {type(error).__name__}: {error}")
             # The check could not go on with what it was given, such as None where a tensor belongs.
             message = f"an answer could not be used: {type(error).__name__}: {error}"
             mismatch = MismatchError(message, answer=NO_ANSWER)
-            return self._failed(item, arguments, trial, mismatch, round_)
+            return self._failed(case, arguments, trial, mismatch, round_)
         if trial.compared == 0:
-            return self._faulty(item, "it compared nothing")
+            return self._faulty(case, "it compared nothing")
         if not round_:
             self.names.note_right(
-                _todo_of(item),
-                _check_name(item),
+                case.todo,
+                case.check,
                 trial,
-                lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
+                lambda stand_in: case.function(**self._afresh(case, arguments, stand_in, round_)),
             )
-        references = frozenset(trial.references)
-        return CaseOutcome(case, "passed", "", margins=tuple(trial.margins), references=references)
+        margins, references = tuple(trial.margins), frozenset(trial.references)
+        return CaseOutcome(case.id, "passed", "", margins=margins, references=references)
 
     def _failed(
         self,
-        item: pytest.Function,
+        case: Case,
         arguments: dict[str, Any],
         trial: Trial,
         failure: Exception,
@@ -274,12 +294,12 @@ class ExaminerPlugin:
         try:
             wrong_answers(self.lab)
         except BadWrongAnswerError as error:
-            return self._faulty(item, str(error))
-        todo_id = _todo_of(item)
+            return self._faulty(case, str(error))
+        todo_id = case.todo
         not_started = isinstance(failure, LearnerError) and failure.not_started
         named = None
         # One name for a check is enough, and looking for it may take long.
-        check_name = _check_name(item)
+        check_name = case.check
         unnamed = all(seen.misconception is None for seen in self.results.of(check_name))
         if isinstance(failure, MismatchError | LearnerError) and not not_started:
             look = self.names.find if unnamed else self.names.note
@@ -288,8 +308,8 @@ class ExaminerPlugin:
                 check_name,
                 trial,
                 failure,
-                lambda stand_in: item.obj(**self._afresh(item, arguments, stand_in, round_)),
-                f"{case_id(item)}, round {round_}",
+                lambda stand_in: case.function(**self._afresh(case, arguments, stand_in, round_)),
+                f"{case.id}, round {round_}",
             )
         status: CheckStatus = "failed"
         if isinstance(failure, NoAnswerError):
@@ -303,7 +323,7 @@ class ExaminerPlugin:
         calls = [] if loading or failure is self.link.failure else trial.calls
         detail = Detail(
             call=call_text(calls[-1]) if calls else None,
-            case=item.name,
+            case=case.name,
             call_index=len(calls) - 1 if calls else None,
             round=round_,
             expected=mismatch.expected if mismatch else None,
@@ -315,7 +335,7 @@ class ExaminerPlugin:
             output=self.link.output() or None,
         )
         return CaseOutcome(
-            case_id(item),
+            case.id,
             status,
             sentence_of(failure)[:MAX_MESSAGE],
             not_started=not_started,
@@ -326,65 +346,56 @@ class ExaminerPlugin:
         )
 
     def _afresh(
-        self, item: pytest.Item, arguments: dict[str, Any], candidate: Any, round_: int
+        self, case: Case, arguments: dict[str, Any], candidate: Any, round_: int
     ) -> dict[str, Any]:
         """The arguments of a check for another run on the same inputs."""
         again = {**arguments, "candidate": candidate}
         if "draw" in arguments:
-            again["draw"] = Draw(self.seed, case_id(item), self._device, round_)
+            again["draw"] = Draw(self.seed, case.id, self._device, round_)
         return again
 
 
-def _is_canary(item: pytest.Item) -> bool:
-    return Path(item.path) == Path(canary.__file__)
-
-
-def _todo_of(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("todo")
-    return str(mark.args[0]) if mark and mark.args else ""
-
-
-def _again(item: pytest.Item) -> bool:
-    marker = item.get_closest_marker("todo")
-    return bool(marker.kwargs.get("again", True)) if marker else True
-
-
-def _guards(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("todo")
-    return str(mark.kwargs["guards"]) if mark else ""
-
-
-def _check_name(item: pytest.Item) -> str:
-    return getattr(item, "originalname", item.name)
-
-
-def case_id(item: pytest.Item) -> str:
-    return f"{Path(item.path).name}::{item.name}"
-
-
-def _title(item: pytest.Item) -> str:
-    text = inspect.getdoc(getattr(item, "obj", None)) or _check_name(item)
-    return text.strip().splitlines()[0]
-
-
-def _argument_names(item: pytest.Function) -> tuple[str, ...]:
-    return tuple(item._fixtureinfo.argnames)
-
-
 def run_checks(plugin: ExaminerPlugin, suites: ImportedSuites) -> None:
-    """Run pytest over the suite and the canary. Faults of the suite end up in `plugin.fault`."""
-    arguments = [
-        *PLAIN_PYTEST,
-        f"--rootdir={plugin.lab.suite}",
-        str(canary.__file__),
-        *map(str, sorted(plugin.lab.suite.glob("test_*.py"))),
-    ]
+    """Run the suite and the canary. Faults of the suite end up in `plugin.fault`."""
     suites.refresh(plugin.lab.suite)
-    code = pytest.main(arguments, plugins=[plugin, suites])
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        plugin._note_fault(f"pytest ended with {code!r}")
+    cases = suites.cases_of(plugin.lab.suite)
+    if cases is None:
+        _run_by_pytest(plugin, suites)
+    else:
+        gc.collect()  # what the last run left
+        plugin.run_alone(cases)
     silent = plugin.results.silent()
     if plugin.fault is None and silent:
         plugin.fault = f"{silent[0]} did not report"
     if plugin.fault is None and not plugin.canary_failed:
         plugin.fault = "the check that nobody can pass was passed; the run is void"
+
+
+class _Keeping:
+    """A pytest plugin that keeps what was collected, where all of it runs alone the next time."""
+
+    def __init__(self, suites: ImportedSuites, suite: Path) -> None:
+        self.suites, self.suite = suites, suite
+        self.whole = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.whole = self.whole and report.passed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Before the run takes its own of them."""
+        if self.whole and all(map(runs_alone, items)):
+            self.suites.keep(self.suite, map(case_of, items))
+
+
+def _run_by_pytest(plugin: ExaminerPlugin, suites: ImportedSuites) -> None:
+    """Collect the suite, and run what needs more of pytest than being collected."""
+    arguments = [
+        *PLAIN_PYTEST,
+        f"--rootdir={plugin.lab.suite}",
+        str(CANARY),
+        *map(str, sorted(plugin.lab.suite.glob("test_*.py"))),
+    ]
+    code = pytest.main(arguments, plugins=[plugin, suites, _Keeping(suites, plugin.lab.suite)])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        plugin._note_fault(f"pytest ended with {code!r}")

@@ -1,4 +1,4 @@
-"""The suites that this process has imported: kept from one run to the next, until one is edited."""
+"""The suites that this process has imported and collected, until a file of one is edited."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import gc
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the service imports this before pytest, which takes its time
+    from infralens.examiner.run.cases import Case
 
 State = dict[str, tuple[int, int]]  # of each file: when it was changed, and its size
 
@@ -17,6 +22,7 @@ class ImportedSuites:
 
     def __init__(self) -> None:
         self._states: dict[Path, State] = {}
+        self._cases: dict[Path, tuple[Case, ...]] = {}
         self._frozen: set[str] = set()
 
     def refresh(self, suite: Path) -> None:
@@ -29,8 +35,18 @@ class ImportedSuites:
         known = self._states.get(suite)
         if known is not None and known != state:
             _forget(known | state)
+            self._cases.pop(suite, None)
         self._states[suite] = state
-        _forget_namesakes(suite, state)
+        for file in _forget_namesakes(suite, state):
+            self._cases.pop(file.parent, None)  # its functions import their helpers by name
+
+    def cases_of(self, suite: Path) -> tuple[Case, ...] | None:
+        """Its cases, where it was collected before and pytest is not needed to run them."""
+        return self._cases.get(suite)
+
+    def keep(self, suite: Path, cases: Iterable[Case]) -> None:
+        """What a whole collection of it found, for as long as no file of it is edited."""
+        self._cases[suite] = tuple(cases)
 
     def pytest_collection_finish(self) -> None:
         """torch and diffusers are large: collecting them again and again is the cost.
@@ -59,9 +75,13 @@ def _forget(files: State) -> None:
     importlib.invalidate_caches()
 
 
-def _forget_namesakes(suite: Path, files: State) -> None:
+def _forget_namesakes(suite: Path, files: State) -> list[Path]:
     """pytest knows a module by the name of its file or folder: another lab's of that name goes."""
     ours = {suite.name, *(path.stem for path in suite.glob("test_*.py"))}
+    gone = []
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ours and getattr(module, "__file__", None) not in files:
+        file = getattr(module, "__file__", None)
+        if name.partition(".")[0] in ours and file not in files:
             del sys.modules[name]
+            gone += [Path(file)] if file else []
+    return gone
