@@ -64,7 +64,8 @@ class Lab:
     """One exercise. `id` is `track/lab-NN`; `folder` is its name under exercises and solutions.
 
     `masked` are modules that a submission may not import; `loaded` are slow ones that it will need,
-    imported before its time begins.
+    imported before its time begins. It runs in so many `processes`, one more for each memory budget
+    of the checks; so many are started ahead.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Lab:
     todos: tuple[Todo, ...]
     masked: tuple[str, ...]
     loaded: tuple[str, ...]
+    processes: int
     dtypes: tuple[str, ...]
     limits: Limits
     suite: Path
@@ -182,6 +184,7 @@ def read_lab(path: Path, place: Place) -> Lab:
         todos=todos,
         masked=tuple(data.get("masked", ())),
         loaded=tuple(data.get("loaded", ())),
+        processes=int(data.get("processes", 1)),
         dtypes=tuple(data.get("dtypes", ("float32",))),
         limits=Limits(**data.get("limits", {})),
         suite=path.parent,

@@ -184,6 +184,7 @@ BAD = {
     "points in words": (with_todo(points="two"), "two"),
     "names that are one text": (with_todo(names="step"), "names"),
     "masked that is one text": ({**GOOD, "masked": "diffusers"}, "masked"),
+    "no process": ({**GOOD, "processes": 0}, "processes"),
     "an unknown limit": ({**GOOD, "limits": {"minutes": 3}}, "minutes"),
     "a todo twice": (
         {**GOOD, "todos": [deepcopy(GOOD["todos"][0]) for _ in "ab"]},

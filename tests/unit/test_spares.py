@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -13,9 +14,10 @@ import pytest
 from infralens.examiner.candidate.link import Link
 from infralens.examiner.candidate.submission import Submission
 from infralens.examiner.errors import GraderFaultError
-from infralens.examiner.isolation.launch import DirectLauncher
+from infralens.examiner.isolation.launch import DirectLauncher, TemplateLauncher
 from infralens.examiner.isolation.process import CandidateProcess
 from infralens.examiner.isolation.watch import Watcher
+from infralens.examiner.service.stock import Setting, Spares
 from infralens.labs import find_lab, find_labs
 
 SUITE = """
@@ -62,3 +64,26 @@ def test_what_dies_before_it_is_ready_is_our_fault() -> None:
     link = Link(lab, submission, start, limit_address_space=False)
     with pytest.raises(GraderFaultError, match="no candidate starts here: no way to the packages"):
         link.request({"kind": "get", "on": None, "name": "x"})
+
+
+@pytest.mark.parametrize(("launcher", "wait"), [(DirectLauncher, 3), (TemplateLauncher, 1)])
+def test_as_many_wait_as_a_grade_needs(
+    launcher: Any, wait: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory is metered nobody waits for torch three times; a template forks at once."""
+    spares, killed = Spares(more_will_follow=True), list[int]()
+    setting, other = (Setting("process", masked, (), False, 3) for masked in ((), ("diffusers",)))
+    made = object.__new__(launcher)
+    spares.launchers = {setting: made, other: made}
+    started: Any = lambda _: SimpleNamespace(alive=True, kill=lambda: killed.append(1))  # noqa: E731
+    monkeypatch.setattr(spares, "_started", started)
+    spares.prepare(setting)
+    first = spares.waiting[setting][0]
+    assert len(spares.waiting[setting]) == wait
+    assert spares.take(setting) is first
+    assert len(spares.waiting[setting]) == wait - 1
+    spares.prepare(setting)
+    assert len(spares.waiting[setting]) == wait
+    spares.prepare(other)
+    assert len(killed) == wait
+    assert list(spares.waiting) == [other]

@@ -77,6 +77,7 @@ class Request:
             "isolation": self.level,
             "masked": list(self.lab.masked),
             "loaded": list(self.lab.loaded),
+            "processes": self.lab.processes,
             "wishes": asdict(self.wishes),
             "rehearsed": self.rehearsed,
         }

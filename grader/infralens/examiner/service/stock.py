@@ -27,24 +27,28 @@ from infralens.examiner.isolation.watch import Watcher
 
 @dataclass(frozen=True)
 class Setting:
-    """What a candidate is started with; a spare serves only grades of its own setting."""
+    """What a candidate is started with; a spare serves only grades of its own setting.
+
+    A grade needs so many `processes`.
+    """
 
     isolation: str
     masked: tuple[str, ...]
     loaded: tuple[str, ...]
     cuda: bool
+    processes: int = 1
 
 
 def setting_of(request: dict[str, Any]) -> Setting:
     """The setting that a request needs. `auto` is the sandbox where there is one."""
     wanted, reason = request["isolation"], unavailable()
-    loaded = tuple(request["loaded"])
+    loaded, processes = tuple(request["loaded"]), int(request["processes"])
     if wanted == "sandbox" and reason is not None:
         raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
     if wanted == "process" or reason is not None:
-        return Setting("process", (), loaded, cuda=False)
+        return Setting("process", (), loaded, False, processes)
     cuda = request["device"] != "cpu" and Path("/dev/nvidiactl").exists()
-    return Setting("sandbox", tuple(request["masked"]), loaded, cuda)
+    return Setting("sandbox", tuple(request["masked"]), loaded, cuda, processes)
 
 
 class Spares:
@@ -55,24 +59,34 @@ class Spares:
         self.launchers: dict[Setting, Launcher] = {}
         self.started: list[CandidateProcess] = []
         self.watcher = Watcher(self.launcher_pids)
-        self.waiting: dict[Setting, CandidateProcess] = {}
+        self.waiting: dict[Setting, list[CandidateProcess]] = {}
 
     def begin(self, setting: Setting) -> None:
         """Have what takes long begin now: the caller has something to import meanwhile."""
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
         if not isinstance(self.launchers[setting], TemplateLauncher):
-            self.prepare(setting)  # one from a template would be waited for
+            self._stock(setting, 1)  # from a template it would be waited for
 
     def prepare(self, setting: Setting) -> None:
-        """Start one for this setting, if none waits; those of other settings are given up."""
+        """Let as many wait for this setting as a grade needs; those of others are given up.
+
+        Of a template one is enough: another is there at once.
+        """
         for other in [known for known in self.waiting if known != setting]:
-            self.waiting.pop(other).kill()
-        if setting not in self.waiting:
-            self.waiting[setting] = self._started(setting)
+            for process in self.waiting.pop(other):
+                process.kill()
+        forked = isinstance(self.launchers.get(setting), TemplateLauncher)
+        self._stock(setting, 1 if forked else setting.processes)
+
+    def _stock(self, setting: Setting, count: int) -> None:
+        waiting = self.waiting.setdefault(setting, [])
+        while len(waiting) < count:
+            waiting.append(self._started(setting))
 
     def take(self, setting: Setting) -> CandidateProcess:
-        process = self.waiting.pop(setting, None) or self._started(setting)
+        waiting = self.waiting.get(setting)
+        process = waiting.pop(0) if waiting else self._started(setting)
         if not process.alive:
             process.kill()
             process = self._started(setting)
@@ -88,7 +102,7 @@ class Spares:
 
     def sweep(self) -> None:
         """Leave nothing of a submission: no process, and no folder that one made again."""
-        waiting = frozenset(process.pid for process in self.waiting.values())
+        waiting = frozenset(each.pid for some in self.waiting.values() for each in some)
         kill_descendants(spare=waiting, alone=self.launcher_pids())
         for process in self.started:
             if process.ended and (process.folder.exists() or process.folder.is_symlink()):
@@ -98,7 +112,8 @@ class Spares:
     def _launcher(self, setting: Setting) -> Launcher:
         if setting.isolation == "sandbox":
             return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
-        if self.more_will_follow and template_lacks() is None:
+        several = self.more_will_follow or setting.processes > 1
+        if several and template_lacks() is None:
             environment = candidate_environment(Path(tempfile.gettempdir()))
             return TemplateLauncher(environment, setting.loaded)
         return DirectLauncher(setting.loaded)
