@@ -75,11 +75,11 @@ def batch(
     device: str,
     seed: int | None,
 ) -> None:
-    """Grade a class: SUBMISSIONS is a folder, a zip or a course of nbgrader's.
+    """Grade what a whole class handed in.
 
-    The assignment is told by a folder (lab-03, diffsynth-lab-04) or by the file's name, the learner
-    by the first other folder, or by the rest of the file's name. Run again, it goes on where it
-    stopped, and grades anew what was changed.
+    SUBMISSIONS is a folder, a zip or a course of nbgrader's. A folder (lab-03, diffsynth-lab-04)
+    or the file's name tells the assignment; the first other folder, or the rest of the file's name,
+    the learner. Run again, it goes on where it stopped, and grades anew what was changed.
 
     Exit code: 0 every submission has its verdict, 1 some could not be read, 2 wrong usage, 3 the
     grader failed at one of them.
@@ -255,9 +255,10 @@ def _tell(rows: Sequence[Row], found: Found, out: Path) -> None:
 @click.option("--csv", "table", type=click.Path(dir_okay=False, path_type=Path), help="Write CSV.")
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write HTML.")
 def class_report(folder: Path, table: Path | None, page: Path | None) -> None:
-    """How a class stands: FOLDER is what `batch` wrote, or a course that nbgrader graded.
+    """Show how a class stands.
 
-    Points a todo, mistakes and how many made them, what to teach again, whose work is alike.
+    FOLDER is what `batch` wrote, or a course that nbgrader graded. You see points a todo, mistakes
+    and how many made them, what to teach again, and whose work is alike.
     """
     from infralens.course.assigned import assigned_in
     from infralens.course.class_report import standings

@@ -83,7 +83,10 @@ class Plan:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Nobody else grades into this folder for the block. BusyError where somebody does."""
+    """Nobody else grades into this folder for the block. BusyError where somebody does.
+
+    What an earlier run was killed in the middle of writing is removed.
+    """
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock", timeout=0)
     try:
@@ -91,6 +94,8 @@ def alone(out: Path) -> Iterator[None]:
     except Timeout:
         raise BusyError(f"Another run is grading into {out}; wait for it, or end it.") from None
     try:
+        for half in (out / RESULTS).glob("*/.*.json.*"):
+            half.unlink(missing_ok=True)
         yield
     finally:
         lock.release()
