@@ -101,6 +101,16 @@ MAY_KNOW = {
         "infralens.examiner.isolation.folders",
         "infralens.course",
     ),
+    "infralens.course.autograde": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.regular",
+        "infralens.show",
+        "infralens.examiner.errors",
+        "infralens.examiner.isolation.bubblewrap",
+        "infralens.course",
+    ),
     # It keeps an examiner for a kernel, and says why there is no verdict.
     "infralens.course.warm": (
         "infralens.labs",

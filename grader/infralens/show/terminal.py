@@ -59,6 +59,13 @@ def show_report(report: Report, console: Console, short: str, program: str = "in
             console.print(_facts(others))
 
 
+def show_todo(todo: TodoResult, report: Report, console: Console, short: str) -> None:
+    """Print why one todo of the report has no points. What would replay its inputs is left out."""
+    check = next((check for check in todo.checks if check.status != "passed"), None)
+    if check is not None:
+        console.print(_explained(todo, check, report, short, "infralens", replays=False))
+
+
 def _does_not_load(report: Report) -> str | None:
     """The one sentence for a file that does not run at all: no todo of it was judged."""
     said = {check.message for todo in report.todos for check in todo.checks}
@@ -147,7 +154,13 @@ def follows_from(todo: TodoResult, report: Report) -> str:
 
 
 def _explained(
-    todo: TodoResult, check: CheckResult, report: Report, short: str, program: str
+    todo: TodoResult,
+    check: CheckResult,
+    report: Report,
+    short: str,
+    program: str,
+    *,
+    replays: bool = True,
 ) -> RenderableType:
     parts: list[RenderableType] = []
     if todo.status == "not_started":
@@ -182,7 +195,7 @@ def _explained(
     again = [("hint", _hint(report, todo, program))]
     if detail.reads:
         again.insert(0, ("read", f"{program} read {detail.reads}"))
-    if detail.call:
+    if detail.call and replays:
         again.append(("debug", f"{program} debug {qualified(report, todo)} --seed {report.seed}"))
     parts += [Text(), _commands(again)]
     return Group(*parts)

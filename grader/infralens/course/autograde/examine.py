@@ -1,0 +1,181 @@
+"""The pass in place of running a notebook: an examiner's verdict in every check cell."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.utils import is_grade, is_solution
+from traitlets import Enum, List, Unicode
+
+from infralens.course.autograde.place import NotExaminedError, course_of
+from infralens.course.autograde.reading import UNREADABLE
+from infralens.course.autograde.words import explanation, unread
+from infralens.course.record import Assignment, read_record
+from infralens.course.telling import told
+from infralens.examiner.errors import UnavailableError, UnreadableError
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.grading import Wishes, grade
+from infralens.labs import Lab, find_lab, find_labs
+from infralens.report import Report, TodoResult
+
+if TYPE_CHECKING:
+    from infralens.course.autograde.exporter import TolerantExporter
+
+CHECK = re.compile(r"check-(\d{1,4})-(\d{1,4})")
+
+
+class Examine(NbGraderPreprocessor):  # type: ignore[misc]
+    """Writes verdict and points of each todo into its check cell, where nbgrader reads them."""
+
+    isolation = Enum(
+        ["sandbox", "process"],
+        "sandbox",
+        help="What submissions run in. Without a sandbox here nothing is graded, unless this says "
+        "'process': a program of a learner's can then read what you can read.",
+    ).tag(config=True)
+    labs = List(Unicode(), help="Folders with labs of your own, as for `infralens --labs`.").tag(
+        config=True
+    )
+
+    def lacks(self) -> str | None:
+        """Why nothing can be graded here; None when it can."""
+        reason = unavailable() if self.isolation == "sandbox" else None
+        if reason is None:
+            return None
+        return (
+            f"Nothing is graded: there is no sandbox here ({reason}). "
+            'If you accept what that means, set c.Examine.isolation = "process".'
+        )
+
+    def __call__(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Never left out: to nbgrader a check cell without output is full marks."""
+        return self.preprocess(nb, resources)
+
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any]
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """The notebook with an explanation and a score in every check cell.
+
+        NotExaminedError where a verdict is missing: nbgrader then counts the submission as failed.
+        """
+        if not nb.metadata.get("infralens", {}).get("restored"):
+            raise NotExaminedError("infralens.course.RestoreCells has to come first")
+        if (reason := self.lacks()) is not None:
+            raise NotExaminedError(reason)
+        started = time.monotonic()
+        assigned = self._assigned(resources["nbgrader"]["assignment"])
+        checks = {_todo_of(cell): cell for cell in nb.cells if is_grade(cell) and _is_check(cell)}
+        broken = nb.metadata.infralens.get(UNREADABLE)
+        if broken is not None:
+            for cell in checks.values():
+                _write(cell, unread(broken), 0.0)
+            said = "cannot be read"
+        else:
+            said = self._judge(nb, resources, assigned, checks)
+        self._tell_progress(resources["nbgrader"]["student"], said, time.monotonic() - started)
+        return nb, resources
+
+    def _judge(
+        self,
+        nb: NotebookNode,
+        resources: dict[str, Any],
+        assigned: Assignment,
+        checks: dict[str, NotebookNode],
+    ) -> str:
+        """Have the todos judged and write what came of it. Says the points in a few words."""
+        lab = find_lab(assigned.lab, find_labs(map(Path, self.labs)))
+        report = self._report(nb, lab, assigned.seed, f"{resources['nbgrader']['notebook']}.ipynb")
+        results = {todo.id: todo for todo in report.todos}
+        if set(checks) - set(results):
+            missing = ", ".join(sorted(set(checks) - set(results)))
+            raise NotExaminedError(f"{lab.short} has no todo {missing}: was its release changed?")
+        shown = told(report, assigned.tells)
+        total = 0.0
+        for todo, result in zip(shown.todos, report.todos, strict=True):
+            if todo.id in checks:
+                cell = checks[todo.id]
+                most = float(cell.metadata.nbgrader["points"])
+                score = most if _is_passed(result) else 0.0
+                total += score
+                _write(cell, explanation(todo, shown, lab.short, score, most), score)
+        for note in report.notes:
+            self.log.info("%s, %s: %s", resources["nbgrader"]["student"], note.place, note.text)
+        most = sum(float(cell.metadata.nbgrader["points"]) for cell in checks.values())
+        return f"{total:g} of {most:g} points"
+
+    def _report(self, nb: NotebookNode, lab: Lab, seed: int, name: str) -> Report:
+        exporter = self._exporter()
+        with tempfile.TemporaryDirectory(prefix="infralens-course-") as folder:
+            path = Path(folder).resolve() / name
+            path.write_text(nbformat.writes(nb), encoding="utf-8")
+            try:
+                report = grade(
+                    lab,
+                    path,
+                    seed=seed,
+                    isolation=self.isolation,
+                    wishes=Wishes(naming="full"),
+                    using=exporter.examiner,
+                )
+            except (UnreadableError, UnavailableError) as error:
+                raise NotExaminedError(str(error)) from None
+        if report.grader_error is not None:
+            raise NotExaminedError(f"the grader failed: {report.grader_error}")
+        return report
+
+    def _exporter(self) -> TolerantExporter:
+        from infralens.course.autograde.exporter import TolerantExporter
+
+        if not isinstance(self.parent, TolerantExporter):
+            wanted = 'c.Autograde.exporter_class = "infralens.course.TolerantExporter"'
+            raise NotExaminedError(f"the configuration lacks {wanted}")
+        return self.parent
+
+    def _assigned(self, assignment: str) -> Assignment:
+        record = read_record(course_of(self))
+        if record is None or assignment not in record.assignments:
+            raise NotExaminedError(
+                f"{assignment} is no assignment of this kit: `infralens release nbgrader` makes "
+                "one. An assignment of nbgrader's own needs a course of its own."
+            )
+        return record.assignments[assignment]
+
+    def _tell_progress(self, student: str, said: str, seconds: float) -> None:
+        exporter = self._exporter()
+        exporter.judged += 1
+        self.log.info("%s: %s (%.1f s)", student, said, seconds)
+
+
+def _is_check(cell: NotebookNode) -> bool:
+    """Whether its points come from a verdict; the others a person gives."""
+    return not is_solution(cell)
+
+
+def _todo_of(cell: NotebookNode) -> str:
+    name = cell.metadata.nbgrader["grade_id"]
+    found = CHECK.fullmatch(name)
+    if found is None or cell.cell_type != "code":
+        raise NotExaminedError(f"{name} is graded, and is no check of this kit")
+    return f"{found[1]}.{found[2]}"
+
+
+def _is_passed(todo: TodoResult) -> bool:
+    return todo.status == "passed" and todo.score == todo.points
+
+
+def _write(cell: NotebookNode, said: str, score: float) -> None:
+    """What nbgrader reads of a cell: its first result is the score. It never lacks one."""
+    most = float(cell.metadata.nbgrader["points"])
+    assert 0 <= score <= most
+    cell.outputs = [
+        new_output("display_data", {"text/plain": said}),
+        new_output("execute_result", {"text/plain": repr(score)}, execution_count=None),
+    ]

@@ -1,0 +1,61 @@
+"""The exporter of `nbgrader autograde`: reads what was handed in, and keeps the examiner warm."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from typing import Any
+
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
+from nbgrader.converters.base import NbGraderException
+
+from infralens.course.autograde.examine import Examine
+from infralens.course.autograde.reading import (
+    UNREADABLE,
+    UnreadableNotebookError,
+    read_notebook,
+)
+from infralens.grading import Examiner
+
+
+class TolerantExporter(NotebookExporter):  # type: ignore[misc]
+    """Reads any file: what is no notebook becomes an empty one, whose answers are all missing.
+
+    One exporter serves all submissions of one `nbgrader autograde`, and so does its examiner.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._running: Examiner | None = None
+        self.judged = 0
+        reason = Examine(parent=self).lacks()
+        if reason is not None:  # before any submission is touched: what is graded stays graded
+            self.log.error(reason)
+            raise NbGraderException(reason)
+
+    @property
+    def examiner(self) -> Examiner:
+        """The examiner, started when it is first asked for; it ends with this exporter."""
+        if self._running is None:
+            self._running = Examiner(serve=True)
+            weakref.finalize(self, self._running.close)
+        return self._running
+
+    def from_filename(
+        self, filename: str, resources: dict[str, Any] | None = None, **kwargs: Any
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """nbgrader's notebook and resources; `resources` says why a file could not be read."""
+        resources = dict(resources or {})
+        path = Path(filename)
+        resources["metadata"] = {"name": path.stem, "path": str(path.parent)}
+        try:
+            notebook = read_notebook(path)
+        except UnreadableNotebookError as error:
+            notebook = new_notebook()
+            resources[UNREADABLE] = str(error)
+        converted: tuple[NotebookNode, dict[str, Any]] = self.from_notebook_node(
+            notebook, resources, **kwargs
+        )
+        return converted
