@@ -31,6 +31,18 @@ class BadLabError(ValueError):
 
 
 @dataclass(frozen=True)
+class Source:
+    """The library's own function behind a todo, by its dotted name, and a question about it.
+
+    `at` is a text in the first line that matters; without one it is the first of the body.
+    """
+
+    name: str
+    asks: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
 class Todo:
     """One thing to implement. `names` are the learner's functions and classes that belong to it."""
 
@@ -39,6 +51,7 @@ class Todo:
     points: int
     names: tuple[str, ...]
     hints: tuple[str, ...] = ()
+    source: Source | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +212,7 @@ def _todo(entry: dict[str, Any]) -> Todo:
         points=entry["points"],
         names=tuple(entry["names"]),
         hints=tuple(hint.strip() for hint in entry.get("hints", ())),
+        source=Source(**entry["source"]) if "source" in entry else None,
     )
 
 

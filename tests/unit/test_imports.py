@@ -20,6 +20,8 @@ MAY_KNOW = {
     "infralens.documents": (),
     "infralens.labs": ("infralens.documents",),
     "infralens.curriculum": ("infralens.documents", "infralens.labs"),
+    "infralens.interview": ("infralens.documents", "infralens.labs"),
+    "infralens.sources": ("infralens.labs",),
     "infralens.wrong": ("infralens.documents", "infralens.labs"),
     "infralens.report": (),
     "infralens.wire": (),

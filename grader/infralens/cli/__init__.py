@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from infralens.cli import auditing, authors, classes, drawing, grading, kit, learning, releasing
+from infralens.cli import (
+    auditing,
+    authors,
+    classes,
+    drawing,
+    grading,
+    kit,
+    learning,
+    releasing,
+    studying,
+)
 from infralens.cli.group import main
 
 __all__ = [
@@ -15,4 +25,5 @@ __all__ = [
     "learning",
     "main",
     "releasing",
+    "studying",
 ]
