@@ -87,9 +87,9 @@ def list_labs() -> None:
 @main.command()
 @click.argument("what", metavar="[LAB|PAGE]", required=False, shell_complete=complete_labs)
 def read(what: str | None) -> None:
-    """Show the page of a lab, or one of the handbook; alone, what there is in order.
+    """Show the page of a lab, or one of the handbook.
 
-    A lab's page comes with its handbook section; `process` and handbook/process.md are one page.
+    Alone it shows what there is, in order. A lab's page comes with its handbook section; `process` and handbook/process.md are one page.
     """
     from infralens.curriculum import read_curriculum
     from infralens.labs import own_place

@@ -32,9 +32,9 @@ MOST_FILE_BYTES = 4 << 20
 @todo_argument
 @click.option("--give-up", is_flag=True, help="Show it although the todo is not passed.")
 def source(todo: str, give_up: bool) -> None:
-    """Show the library's own function for a passed TODO, beside yours.
+    """Show the library's own function for a passed TODO.
 
-    The lines are read from what is installed, with one question about the difference.
+    Beside yours, as it is installed, with one question about the difference.
     """
     from importlib.metadata import PackageNotFoundError, version
 
@@ -132,9 +132,9 @@ def _without_docstrings(text: str) -> str:
 @main.command()
 @click.argument("what", metavar="[LAB|PAGE]", required=False, shell_complete=complete_labs)
 def interview(what: str | None) -> None:
-    """Practise an interview: a question, your answer, then a model answer with points to tick.
+    """Practise for an interview, with points to tick.
 
-    No grade is given. An empty line ends an answer; without a terminal all is printed.
+    A question, your answer, then a model answer. No grade is given. An empty line ends an answer; without a terminal all is printed.
     """
     from infralens.interview import practice
 
