@@ -89,7 +89,8 @@ def list_labs() -> None:
 def read(what: str | None) -> None:
     """Show the page of a lab, or one of the handbook.
 
-    Alone it shows what there is, in order. A lab's page comes with its handbook section; `process` and handbook/process.md are one page.
+    Alone it shows what there is, in order. A lab's page comes with its handbook section; `process`
+    and handbook/process.md are one page.
     """
     from infralens.curriculum import read_curriculum
     from infralens.labs import own_place

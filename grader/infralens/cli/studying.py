@@ -134,7 +134,8 @@ def _without_docstrings(text: str) -> str:
 def interview(what: str | None) -> None:
     """Practise for an interview, with points to tick.
 
-    A question, your answer, then a model answer. No grade is given. An empty line ends an answer; without a terminal all is printed.
+    A question, your answer, then a model answer. No grade is given. An empty line ends an answer;
+    without a terminal all is printed.
     """
     from infralens.interview import practice
 
