@@ -64,30 +64,37 @@ def file_at(path: Path, ref: str, *, most_bytes: int) -> bytes:
         return repository.run(["cat-file", "blob", number], most_bytes=most_bytes)
 
 
-def write_folders_at(
+def write_folder_at(
     start: Path, ref: str, folders: Sequence[str], into: Path, *, most_bytes: int
-) -> None:
-    """Write these folders of a revision below `into`: plain files only, no links."""
+) -> str:
+    """Write the first of these folders that a revision has below `into`, and say which it is.
+
+    Plain files only, no links.
+    """
     with _repository(start) as repository:
         commit = repository.commit(ref)
-        listed = repository.run(["ls-tree", "-r", "-l", "-z", commit, *folders])
-        entries = [entry for line in listed.split(b"\0") if line for entry in _plain_file(line)]
+        folder, entries = _first_folder(repository, commit, folders)
+        if folder is None:
+            raise RevisionError(f"git has no {' or '.join(folders)} at {ref}.")
         if sum(entry.size for entry in entries) > most_bytes:
             raise RevisionError(f"{ref} holds more than {most_bytes >> 20} MiB of files.")
-        for folder in folders:
-            if not any(entry.name.parts[0] == folder for entry in entries):
-                raise RevisionError(f"git has no {folder} at {ref}.")
-        numbers = "".join(f"{entry.number}\n" for entry in entries).encode()
-        room = most_bytes + 100 * len(entries)
-        said = memoryview(repository.run(["cat-file", "--batch"], given=numbers, most_bytes=room))
-        for entry in entries:
-            head = f"{entry.number} blob {entry.size}\n".encode()
-            if said[: len(head)] != head or len(said) <= len(head) + entry.size:
-                raise RevisionError(f"git cannot read {entry.name} at {ref}.")
+        blobs = [(entry.number, "blob", entry.size) for entry in entries]
+        for entry, found in zip(entries, _contents(repository, blobs), strict=True):
             target = into / entry.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(said[len(head) : len(head) + entry.size])
-            said = said[len(head) + entry.size + 1 :]
+            target.write_bytes(found.content or b"")
+        return folder
+
+
+def _first_folder(
+    repository: _Repository, commit: str, folders: Sequence[str]
+) -> tuple[str | None, list[_Entry]]:
+    for folder in folders:
+        listed = repository.run(["ls-tree", "-r", "-l", "-z", commit, f"{folder}/"])
+        entries = [entry for line in listed.split(b"\0") if line for entry in _plain_file(line)]
+        if entries:
+            return folder, entries
+    return None, []
 
 
 @dataclass(frozen=True)

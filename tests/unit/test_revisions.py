@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infralens import revisions
-from infralens.revisions import RevisionError, file_at, top_of, write_folders_at
+from infralens.revisions import RevisionError, file_at, top_of, write_folder_at
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 MIB = 2**20
@@ -190,22 +190,26 @@ def test_a_ref_that_waits_for_ever_is_given_up(
         read(handed_in, "main")
 
 
-def test_folders_are_written_without_links(handed_in: Path, tmp_path: Path) -> None:
-    for name in ("solutions", "exercises"):
+def test_the_first_folder_that_is_there_is_written_without_links(
+    handed_in: Path, tmp_path: Path
+) -> None:
+    both = ("solutions", "exercises")
+    for name in reversed(both):
         (handed_in / name / "a").mkdir(parents=True)
         (handed_in / name / "a" / "x.py").write_text(name, encoding="utf-8")
         (handed_in / name / "link").symlink_to("/etc")
-    (handed_in / "solutions" / "empty").write_text("", encoding="utf-8")
-    commit(handed_in)
-    into, both = tmp_path / "into", ("solutions", "exercises")
-    write_folders_at(handed_in, "HEAD", both, into, most_bytes=MIB)
+        (handed_in / name / "empty").write_text("", encoding="utf-8")
+        commit(handed_in)
+    into, earlier = tmp_path / "into", tmp_path / "earlier"
+    assert write_folder_at(handed_in, "HEAD", both, into, most_bytes=MIB) == "solutions"
     written = {str(path.relative_to(into)) for path in into.rglob("*") if not path.is_dir()}
-    assert written == {"solutions/a/x.py", "exercises/a/x.py", "solutions/empty"}
+    assert written == {"solutions/a/x.py", "solutions/empty"}
     assert (into / "solutions" / "a" / "x.py").read_text("utf-8") == "solutions"
-    with pytest.raises(RevisionError, match="git has no solutions at HEAD~1"):
-        write_folders_at(handed_in, "HEAD~1", both, into, most_bytes=MIB)
+    assert write_folder_at(handed_in, "HEAD~1", both, earlier, most_bytes=MIB) == "exercises"
+    with pytest.raises(RevisionError, match="git has no solutions or exercises at HEAD~2"):
+        write_folder_at(handed_in, "HEAD~2", both, into, most_bytes=MIB)
     with pytest.raises(RevisionError, match="more than 0 MiB"):
-        write_folders_at(handed_in, "HEAD", both, into, most_bytes=10)
+        write_folder_at(handed_in, "HEAD", both, into, most_bytes=5)
 
 
 def test_a_tree_that_leads_out_is_refused(handed_in: Path, tmp_path: Path) -> None:
@@ -217,4 +221,4 @@ def test_a_tree_that_leads_out_is_refused(handed_in: Path, tmp_path: Path) -> No
     top = git(handed_in, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=outer)
     number = git(handed_in, "commit-tree", top, "-m", "x")
     with pytest.raises(RevisionError, match="leads out"):
-        write_folders_at(handed_in, number, ("solutions",), tmp_path / "into", most_bytes=MIB)
+        write_folder_at(handed_in, number, ("solutions",), tmp_path / "into", most_bytes=MIB)

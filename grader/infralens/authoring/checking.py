@@ -1,13 +1,11 @@
-"""`infralens check`: several labs proven, with progress shown, solutions from here or from git."""
+"""`infralens check`: several labs proven, with progress shown."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,11 +16,6 @@ from infralens.authoring.runs import prove
 from infralens.authoring.texts import current_stub
 from infralens.labs import Lab
 from infralens.regular import write_whole
-from infralens.revisions import MOST_FOLDER_BYTES, RevisionError, write_folders_at
-
-
-class SolutionsUnavailableError(Exception):
-    """The git revision that was named holds no solutions; the text says what git said."""
 
 
 def write_stubs(labs: Sequence[Lab]) -> Iterator[Path]:
@@ -39,22 +32,18 @@ def write_stubs(labs: Sequence[Lab]) -> Iterator[Path]:
 def check_labs(
     labs: Sequence[Lab],
     *,
-    ref: str | None,
     seeds: int,
     jobs: int | None,
     console: Console,
     despite_texts: bool = False,
     nameless: bool = False,
 ) -> list[Proof]:
-    """The proof of each lab. With `ref`, solutions and stubs are those of that git revision.
+    """The proof of each lab.
 
     With `nameless`, the wrong answers that have no name are judged as well.
     Where a lab's texts have faults it is not graded, unless `despite_texts`.
     """
     with ExitStack() as stack:
-        if ref is not None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-ref-")))
-            labs = [_at_ref(lab, ref, folder) for lab in labs]
         progress = stack.enter_context(
             Progress(
                 SpinnerColumn(),
@@ -81,16 +70,3 @@ def check_labs(
             return proof
 
         return list(pool.map(proven, labs))
-
-
-def _at_ref(lab: Lab, ref: str, folder: Path) -> Lab:
-    root = lab.place.exercises.parent
-    if not (folder / "solutions").is_dir():
-        try:
-            write_folders_at(
-                root, ref, ("solutions", "exercises"), folder, most_bytes=MOST_FOLDER_BYTES
-            )
-        except RevisionError as error:
-            raise SolutionsUnavailableError(str(error)) from None
-    place = replace(lab.place, exercises=folder / "exercises", solutions=folder / "solutions")
-    return replace(lab, place=place)

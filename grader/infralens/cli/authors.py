@@ -17,7 +17,8 @@ from infralens.cli.choosing import (
     todo_ids,
     verbose_option,
 )
-from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
+from infralens.cli.group import GRADER_FAILED, PASSED, POINTS_MISSING, UsageError, main
+from infralens.labs import Lab
 
 
 @main.command()
@@ -28,7 +29,12 @@ from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
     shell_complete=complete_labs,
     help="Only this lab.",
 )
-@click.option("--ref", help="Take the solutions from this git revision.")
+@click.option("--ref", help="Only grade what stands at this git revision: full marks, or a line.")
+@click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The repository of --ref; by default the one around this folder.",
+)
 @click.option(
     "--seeds",
     type=click.IntRange(1),
@@ -47,6 +53,7 @@ def check(
     ctx: click.Context,
     names: tuple[str, ...],
     ref: str | None,
+    repo: Path | None,
     seeds: int,
     jobs: int | None,
     margins: bool,
@@ -58,9 +65,10 @@ def check(
 
     Faults of a lab's texts come at once; it is graded, which takes minutes, when there is none.
     Wrong answers that go under another's name are listed: what is said of them should be true.
+
+    With --ref nothing is proven: solutions/ (else exercises/) of that revision is graded.
     """
     from infralens.authoring.checking import (
-        SolutionsUnavailableError,
         check_labs,
         write_stubs,
     )
@@ -68,23 +76,57 @@ def check(
     from infralens.authoring.table import show_proofs
 
     labs = tuple(lab_named(name) for name in names) or all_labs()
+    if ref is not None:
+        _require_alone(ctx, ("ref", "repo", "names"))
+        ctx.exit(_check_ref(labs, repo or Path.cwd(), ref))
+    if repo is not None:
+        raise UsageError("--repo is the repository of --ref: name a revision.")
     if write:
         for path in (*write_stubs(labs), *write_signposts(all_labs())):
             click.echo(f"written: {path}")
-    try:
-        proofs = check_labs(
-            labs,
-            ref=ref,
-            seeds=seeds,
-            jobs=jobs,
-            console=terminal(stderr=True),
-            despite_texts=despite_texts,
-            nameless=confusions,
-        )
-    except SolutionsUnavailableError as error:
-        raise UsageError(str(error)) from None
+    proofs = check_labs(
+        labs,
+        seeds=seeds,
+        jobs=jobs,
+        console=terminal(stderr=True),
+        despite_texts=despite_texts,
+        nameless=confusions,
+    )
     show_proofs(proofs, terminal(), margins=margins)
     ctx.exit(PASSED if not any(proof.faults for proof in proofs) else POINTS_MISSING)
+
+
+def _require_alone(ctx: click.Context, known: tuple[str, ...]) -> None:
+    """UsageError for an option that says how labs are proven, where they are only graded."""
+    for option in ctx.command.params:
+        name = option.name or ""
+        given = ctx.get_parameter_source(name)
+        if given is click.core.ParameterSource.COMMANDLINE and name not in known:
+            raise UsageError(f"--ref grades and proves nothing: it takes no {option.opts[0]}.")
+
+
+def _check_ref(labs: tuple[Lab, ...], repository: Path, ref: str) -> int:
+    """Grade labs at a revision: one line for each without full marks. The exit code."""
+    from infralens.authoring.at_ref import grade_at
+    from infralens.revisions import RevisionError
+    from infralens.show.harmless import one_line
+
+    code = PASSED
+    full = 0
+    with terminal(stderr=True).status("starting torch and diffusers …") as status:
+        try:
+            for done in grade_at(
+                labs, repository, ref, on_lab=lambda lab: status.update(f"{lab.short} at {ref}")
+            ):
+                full += done.problem is None
+                if done.problem is not None:
+                    click.echo(one_line(done.problem))
+                    broken = done.report is not None and done.report.grader_error is not None
+                    code = max(code, GRADER_FAILED if broken else POINTS_MISSING)
+        except RevisionError as error:
+            raise UsageError(str(error)) from None
+    click.echo(f"{full} of {len(labs)} labs have full marks at {ref}.")
+    return code
 
 
 @main.command()

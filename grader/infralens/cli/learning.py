@@ -302,9 +302,14 @@ def _solution_text(lab: Lab, ref: str | None) -> str | None:
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else None
     from infralens.revisions import MOST_FILE_BYTES, RevisionError, file_at, top_of
 
-    try:
-        path = top_of(Path.cwd()) / "solutions" / lab.track / lab.folder / lab.file
-        data = file_at(path, ref, most_bytes=MOST_FILE_BYTES)
-    except RevisionError as error:
-        raise UsageError(str(error)) from None
-    return data.decode("utf-8", "replace")
+    problem = ""
+    for folder in (
+        "solutions",
+        "exercises",
+    ):  # the second as `release repo --with-solutions` has it
+        try:
+            path = top_of(Path.cwd()) / folder / lab.track / lab.folder / lab.file
+            return file_at(path, ref, most_bytes=MOST_FILE_BYTES).decode("utf-8", "replace")
+        except RevisionError as error:
+            problem = problem or str(error)
+    raise UsageError(problem)
