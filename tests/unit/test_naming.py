@@ -15,7 +15,7 @@ from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.compare.same import same_answer
 from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
-from infralens.examiner.mistakes.naming import Names
+from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
 from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
@@ -222,3 +222,97 @@ def test_what_calls_another_function_does_not_speak_against_a_name(names: Names)
     names.note_right("90.1", "test_two", trial, check)
     assert told(names, "test_one", learner, 60.0) == "refusing"
     assert names.settled("90.1", "test_one", "refusing") is not None
+
+
+MANY = torch.tensor([1.1, 2.3, -3.7])  # numbers that nobody comes to by chance
+
+
+def seen(
+    names: Names,
+    check_name: str,
+    function: str,
+    learner: Callable[..., Any],
+    x: torch.Tensor = MANY,
+) -> str | None:
+    """Have this learner's function looked at in a check, as a failing case."""
+
+    def check(candidate: Any) -> None:
+        answer = getattr(candidate, function)(x)
+        assert_matches(answer, library=lambda: x, truth=lambda: x.double())
+
+    trial = Trial()
+    with running(trial), pytest.raises((MismatchError, LearnerError)) as caught:
+        check(RehearsedCandidate({function: learner}))
+    found = names.find("90.1", check_name, trial, caught.value, check)
+    return found.name if found else None
+
+
+def refuse(n: torch.Tensor) -> torch.Tensor:
+    raise ValueError("too large")
+
+
+@pytest.fixture
+def pair(workshop: Any) -> Names:
+    """A todo of two functions, of which the solution makes one of the other."""
+    solution = "def f(n):\n    return n\n\n\ndef g(n):\n    return f(n)\n"
+    edits = {"tripled": ("return n", "return 3 * n"), "halved": ("return n", "return n / 2")}
+    refusing = 'if n.numel() == 3:\n    raise ValueError("too large")\nreturn n'
+    edits["refusing"] = ("return n", refusing)
+    names = Names(workshop.lab("", solution=solution, wrong=edits))
+    of = tuple(replace(todo, names=("f", "g")) for todo in names.lab.todos)
+    names.lab = replace(names.lab, todos=of)
+    return names
+
+
+def settled(names: Names, check_name: str, named: str) -> str | None:
+    found = names.settled("90.1", check_name, named)
+    return found.name if found else None
+
+
+def test_a_mistake_of_its_own_in_each_function_leaves_the_first_its_name(pair: Names) -> None:
+    """What calls g says nothing against numbers that f gives: the learner's g has its own fault."""
+    assert seen(pair, "test_f", "f", lambda n: 3 * n) == "tripled"
+    assert seen(pair, "test_g", "g", lambda n: 7 - n) is None
+    assert settled(pair, "test_f", "tripled") == "tripled"
+
+
+def test_numbers_that_another_case_of_the_function_contradicts_have_no_name(pair: Names) -> None:
+    assert seen(pair, "test_f", "f", lambda n: 3 * n) == "tripled"
+    assert seen(pair, "test_other", "f", lambda n: 7 - n) is None
+    assert settled(pair, "test_f", "tripled") is None
+
+
+@pytest.mark.parametrize(
+    ("other", "said"), [(lambda n: 7 - n, False), (lambda n: n / 2, True)], ids=["no", "halved"]
+)
+def test_a_name_that_rests_on_little_leaves_no_failing_case_without_a_name(
+    pair: Names, other: Callable[..., Any], said: bool
+) -> None:
+    """An exception is like another: what made the other case fail may have raised this one too."""
+    assert seen(pair, "test_refused", "f", refuse) == "refusing"
+    seen(pair, "test_numbers", "f", other, MANY[:2])
+    assert (settled(pair, "test_refused", "refusing") == "refusing") is said
+
+
+def test_a_name_is_not_lost_for_lack_of_time_unless_it_rests_on_little(pair: Names) -> None:
+    assert seen(pair, "test_f", "f", lambda n: 3 * n) == "tripled"
+    pair.seconds["90.1"] = 1e9
+    assert seen(pair, "test_other", "f", lambda n: n / 2) is None
+    assert settled(pair, "test_f", "tripled") == "tripled"
+
+
+def test_a_name_that_rests_on_little_is_said_when_everything_was_heard(pair: Names) -> None:
+    assert seen(pair, "test_refused", "f", refuse) == "refusing"
+    pair.seconds["90.1"] = NAMING_SECONDS["full"][0] + 1  # what is left for holding it is enough
+    assert seen(pair, "test_other", "f", refuse) is None
+    assert settled(pair, "test_refused", "refusing") == "refusing"
+    assert seen(pair, "test_last", "f", refuse) is None
+    pair.seconds["90.1"] = 1e9
+    assert settled(pair, "test_refused", "refusing") is None
+
+
+def test_a_search_that_took_all_its_time_leaves_some_for_holding_names(pair: Names) -> None:
+    assert seen(pair, "test_f", "f", lambda n: 3 * n) == "tripled"
+    pair.seconds["90.1"] = NAMING_SECONDS["full"][0] + 1
+    assert seen(pair, "test_other", "f", lambda n: 7 - n) is None
+    assert settled(pair, "test_f", "tripled") is None

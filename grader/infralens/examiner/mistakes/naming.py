@@ -3,8 +3,12 @@
 A misconception is named only when its own answer is the learner's answer. The size of a difference
 says nothing: several mistakes make differences of one size. A false name is worse than none, so
 what else was seen must fit as well: the answers that were right before it, what was handed to what
-was lent, every other failing case of the todo in which that misconception fails too, and, where the
-answer is an exception, some cases that the learner's code passed: there it must not fail.
+was lent, and every other failing case of the todo in which that misconception fails too.
+
+Numbers that are the same say enough. Of an answer that says little, such as an exception, a word
+or that nothing was raised, many mistakes come to the same. A name that rests on such answers alone
+must not fail what the learner's code passed, nor leave a failing case that no name accounts for:
+another mistake, which has no name, may account for all of them.
 """
 
 from __future__ import annotations
@@ -35,12 +39,14 @@ from infralens.examiner.mistakes.misconceptions import Misconception, misconcept
 from infralens.examiner.mistakes.replays import Replayed, Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab
-from infralens.wire import Raised
 
 # Of processor time: where each replay runs a pipeline, all of them take a minute. By the clock on
 # the wall a busy machine would find fewer names.
 # For one todo, and for all todos of a run.
 NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.0)}
+# Besides, for holding what was found against everything else: a search that took all of its time
+# leaves none, and what is not heard contradicts nothing.
+SETTLING_SECONDS = {"full": (10.0, 20.0), "brief": (0.25, 10.0), "none": (0.0, 0.0)}
 Given = dict[str, ModuleType]  # what a lab gives beside a submission, run once in a run of it
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
@@ -48,6 +54,9 @@ MOST_EVIDENCE = 6  # the same of one todo, unless a check has none yet
 RIGHT_SECONDS = 2.0  # of processor time, for the passed cases of one todo
 MOST_RIGHT = 6  # passed cases that a name is held against, those of its own check first
 ANY_ORDER = 32  # calls that may have come in another order
+MOST_NUMBERS = 1000  # of an answer that are looked at
+SMALL = 10  # whole numbers below that are counts, indices, sizes: anybody comes to them
+FEW_NUMBERS = 3  # so many that differ from each other are not the same by chance
 HANDED_SHARE = 1e-3  # of the largest value: what was handed over is the same up to that
 
 
@@ -75,6 +84,11 @@ class Evidence:
     judge: Callable[[Any], None] | None
     check: Callable[[RehearsedCandidate], object]
     called: frozenset[str]
+
+    @property
+    def says_much(self) -> bool:
+        """Whether another mistake would hardly come to the same answer: it is several numbers."""
+        return self.judge is not None and len(_numbers_in(self.wrong)) >= FEW_NUMBERS
 
     def fit(
         self, misconception: Misconception, given: Given, replays: Replays | None = None
@@ -240,51 +254,79 @@ class Names:
             )
 
     def settled(self, todo_id: str, check_name: str, named: str) -> Misconception | None:
-        """The name for this check now that all cases were seen: of those that contradict none, the
-        one that fits in most.
+        """The name for this check now that all cases were seen: of those that may be said, the one
+        that fits in most.
         """
         known = {known.name: known for known in self._of(todo_id)}
         evidence = self.evidence[todo_id]
-        here = [one for one in evidence if one.check_name == check_name]
         best, most = None, 0
         for misconception in [known[named], *self._likely_first(todo_id)]:
-            if misconception.name != named and self._late(todo_id):
-                break
-            if not any(self._fit(todo_id, misconception, one) is Fit.FITS for one in here):
+            here = [one for one in evidence if one.check_name == check_name]
+            if not any(self._heard(todo_id, misconception, one) is Fit.FITS for one in here):
                 continue
-            fits: list[Fit] = []
-            for one in evidence:
-                if self._late(todo_id):
-                    break
-                fit = self._fit(todo_id, misconception, one)
-                if fit is Fit.CONTRADICTS and one.is_random(misconception, self.given):
-                    fit = Fit.SILENT
-                fits.append(fit)
-            if Fit.CONTRADICTS in fits or (found := fits.count(Fit.FITS)) <= most:
-                continue
-            fitting = [one for one, fit in zip(evidence, fits, strict=False) if fit is Fit.FITS]
-            if not self._fails_what_is_right(todo_id, misconception, check_name, fitting):
+            heard = [(one, self._heard(todo_id, misconception, one)) for one in evidence]
+            found = sum(fit is Fit.FITS for _, fit in heard)
+            if found > most and self._may_be_said(todo_id, misconception, check_name, heard):
                 best, most = misconception, found
         return best
 
-    def _fails_what_is_right(
+    def _heard(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit | None:
+        """What the misconception says about a case; None where no time is left to find out."""
+        if (misconception.name, id(evidence)) not in self.fits and self._late(
+            todo_id, settling=True
+        ):
+            return None
+        fit = self._fit(todo_id, misconception, evidence)
+        if fit is Fit.CONTRADICTS and evidence.is_random(misconception, self.given):
+            return Fit.SILENT
+        return fit
+
+    def _may_be_said(
         self,
         todo_id: str,
         misconception: Misconception,
         check_name: str,
-        fitting: Sequence[Evidence],
+        heard: Sequence[tuple[Evidence, Fit | None]],
     ) -> bool:
-        """Whether it fails a case that the learner passed, where the name rests on what was raised.
+        """Whether nothing that was seen speaks against a name that fits here.
 
-        What is raised is known by its type, so many mistakes fit; numbers that are the same say
-        enough. What calls another function may pass while that one is wrong in the edited solution
-        alone, where it is made of the first.
+        Numbers that are the same are not said to be otherwise by what calls another function: the
+        learner may have a mistake in each, and the edited solution makes one of the other. Where an
+        answer says little, a case that was not heard for lack of time may speak against the name.
         """
-        if not all(isinstance(one.wrong, Raised) for one in fitting):
+        fitting = [one for one, fit in heard if fit is Fit.FITS]
+        sure = any(one.says_much for one in fitting)
+        called = frozenset[str]().union(*(one.called for one in fitting))
+        against = [one for one, fit in heard if fit is Fit.CONTRADICTS]
+        if any(not sure or one.called <= called for one in against):
             return False
+        if sure:
+            return True
+        left = [one for one, fit in heard if fit is Fit.UNAFFECTED and one.called & called]
+        return (
+            all(fit is not None for _, fit in heard)
+            and all(self._has_a_name(todo_id, one) for one in left)
+            and not self._fails_what_is_right(todo_id, misconception, check_name, called)
+        )
+
+    def _has_a_name(self, todo_id: str, evidence: Evidence) -> bool:
+        """Whether a misconception that was found in another case fits this one."""
+        return any(
+            self._heard(todo_id, misconception, evidence) is Fit.FITS
+            for misconception in self._of(todo_id)
+            if misconception.name in self.found
+        )
+
+    def _fails_what_is_right(
+        self, todo_id: str, misconception: Misconception, check_name: str, called: frozenset[str]
+    ) -> bool:
+        """Whether it fails a case that the learner passed.
+
+        What calls another function than those `called` may pass while that one is wrong in the
+        edited solution alone, where it is made of the first.
+        """
         own = {name.partition(".")[0] for name in self.lab.todo_of_name}
-        names = frozenset[str]().union(*(one.called for one in fitting))
-        heard = [one for one in self.rights[todo_id] if one.called & own <= names]
+        heard = [one for one in self.rights[todo_id] if one.called & own <= called]
         heard.sort(key=lambda one: one.check_name != check_name)
         for one in heard[:MOST_RIGHT]:
             key = misconception.name, id(one)
@@ -313,8 +355,11 @@ class Names:
             self.seconds[todo_id] += time.thread_time() - began
         return self.fits[key]
 
-    def _late(self, todo_id: str) -> bool:
+    def _late(self, todo_id: str, *, settling: bool = False) -> bool:
         most, most_of_all = NAMING_SECONDS[self.naming]
+        if settling:
+            more, more_of_all = SETTLING_SECONDS[self.naming]
+            most, most_of_all = most + more, most_of_all + more_of_all
         return self.seconds[todo_id] > most or sum(self.seconds.values()) > most_of_all
 
     def _likely_first(self, todo_id: str) -> list[Misconception]:
@@ -368,6 +413,24 @@ def _says_nothing(answer: Any) -> bool:
     if isinstance(answer, dict) and answer:
         return all(map(_says_nothing, answer.values()))
     return False
+
+
+def _numbers_in(answer: Any) -> set[float]:
+    """The numbers of an answer that differ: finite ones, and no small counts, which are anybody's.
+
+    Of what is long the first MOST_NUMBERS.
+    """
+    if isinstance(answer, Tensor):
+        plain = not (answer.is_complex() or answer.is_meta or answer.dtype is torch.bool)
+        numbers = answer.flatten()[:MOST_NUMBERS].tolist() if plain else []
+    elif isinstance(answer, float | int):
+        numbers = [] if isinstance(answer, bool) else [float(answer)]
+    elif isinstance(answer, list | tuple | dict):
+        parts = list(answer.values() if isinstance(answer, dict) else answer)
+        return set[float]().union(*map(_numbers_in, parts[:MOST_NUMBERS]))
+    else:
+        numbers = []
+    return {x for x in numbers if math.isfinite(x) and (abs(x) >= SMALL or x % 1)}
 
 
 def _handed_alike(mine: Sequence[tuple[Any, ...]], other: Sequence[tuple[Any, ...]]) -> bool:

@@ -476,14 +476,15 @@ def on_the_edge(n: int) -> list[int]:
     return [k for k in range(1, n) if k / n * n == k and k * (1 / n) == k / n]
 
 
-def draw_window(draw: Draw, n: int) -> tuple[float, float]:
-    """Start early in a turn of the first half of the run, end late in a turn of the second.
+def draw_window(draw: Draw, n: int, *, late: bool = False) -> tuple[float, float]:
+    """Start early (or late) in a turn of the first half of the run, end late in one of the second.
 
-    Rounding then moves both, cutting to whole turns moves the start; and the start is late enough
-    in the run for n − 1 in place of n to move it too.
+    Early, rounding moves both, cutting to whole turns moves the start; and the start is late enough
+    in the run for n − 1 in place of n to move it too. Late, the turn's middle lies before it.
     """
     first, last = draw.integer(math.ceil(0.3 * n), n // 2 - 1), draw.integer(n // 2 + 2, n - 1)
-    start, end = first + draw.uniform(0.1, 0.25), last + draw.uniform(0.55, 0.85)
+    begins = draw.uniform(0.6, 0.8) if late else draw.uniform(0.1, 0.25)
+    start, end = first + begins, last + draw.uniform(0.55, 0.85)
     return round(start / n, 4), round(end / n, 4)
 
 
@@ -500,8 +501,8 @@ def test_a_turn_counts_when_it_lies_whole_in_the_window(
     n = len(scheduler.timesteps)
     # First one that begins with a turn: cutting to whole turns does not move that.
     edge = draw.choice([k for k in on_the_edge(n) if k < n // 2])
-    window = draw_window(draw, n)
-    assert_keeps(candidate, scheduler, steps, [(edge / n, window[1]), window, draw_window(draw, n)])
+    late, *early = (draw_window(draw, n, late=late) for late in (True, False, False))
+    assert_keeps(candidate, scheduler, steps, [(edge / n, late[1]), late, *early])
 
 
 @todo("9.4")
