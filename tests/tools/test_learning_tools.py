@@ -25,8 +25,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str, text: str | None = None) -> Result:
-    return CliRunner(catch_exceptions=False).invoke(main, list(arguments), input=text)
+def run(*arguments: str, text: str | None = None, **env: str) -> Result:
+    return CliRunner(env=env, catch_exceptions=False).invoke(main, list(arguments), input=text)
 
 
 def progress(workspace: Path) -> dict[str, dict[str, object]]:
@@ -83,9 +83,10 @@ def test_what_has_not_the_form_of_an_answer_is_asked_again() -> None:
 
 
 def test_a_quiz_can_be_left_in_the_middle() -> None:
-    result = run("quiz", "lab-03", text="1\n")
+    result = run("quiz", "lab-03", text="1\n", COLUMNS="60")
     assert result.exit_code == 0
     assert "Stopped." in result.output
+    assert max(map(len, result.output.splitlines())) <= 60  # questions are broken between words
 
 
 def test_reset_keeps_a_backup_and_says_where(workspace: Path) -> None:
