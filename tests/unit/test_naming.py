@@ -316,3 +316,20 @@ def test_a_search_that_took_all_its_time_leaves_some_for_holding_names(pair: Nam
     pair.seconds["90.1"] = NAMING_SECONDS["full"][0] + 1
     assert seen(pair, "test_other", "f", lambda n: 7 - n) is None
     assert settled(pair, "test_f", "tripled") is None
+
+
+def test_what_fails_before_the_learner_does_is_another_mistake(pair: Names) -> None:
+    """Both raise alike, but the learner's code only in its second call."""
+
+    def check(candidate: Any) -> None:
+        for x in (MANY, MANY[:2]):
+            answer = candidate.f(x)
+            assert_matches(answer, library=lambda x=x: x, truth=lambda x=x: x.double())
+
+    def learner(n: torch.Tensor) -> torch.Tensor:
+        return refuse(n) if n.numel() == 2 else n
+
+    trial = Trial()
+    with running(trial), pytest.raises(LearnerError) as caught:
+        check(RehearsedCandidate({"f": learner}))
+    assert pair.find("90.1", "test_f", trial, caught.value, check) is None

@@ -13,7 +13,9 @@ from infralens.labs import find_labs
 
 def test_the_table_can_be_read_at_eighty_columns() -> None:
     labs, shown = find_labs(), io.StringIO()
-    wide = {"a_check": MarginRow("a_check", "1.1", 0.123, 0.456, 12345.6, "one", 12345.6, numeric=True)}
+    wide = {
+        "a_check": MarginRow("a_check", "1.1", 0.123, 0.456, 12345.6, "one", 12345.6, numeric=True)
+    }
     proofs = [Proof(lab, margins=wide, misconceptions=118, grades=1234) for lab in labs]
     show_proofs(proofs, Console(file=shown, width=80), margins=False)
     lines = shown.getvalue().splitlines()

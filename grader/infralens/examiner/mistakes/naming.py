@@ -125,6 +125,8 @@ class Evidence:
 
     def _came_alike(self, replayed: Replayed) -> bool:
         """Whether everything before the failure was the same: what was compared, what was lent."""
+        if len(replayed.seen) < self.stop_at:  # it failed earlier, where the learner was right
+            return False
         earlier = zip(self.seen, replayed.seen, strict=False)
         return all(
             same_answer(mine, other, 2 * self.tolerances.get(place, 0.0)) or _says_nothing(mine)
