@@ -195,6 +195,7 @@ class Names:
     replays: Replays | None = None
     failed: dict[tuple[str, int], bool] = field(default_factory=dict)
     fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
+    heard: dict[tuple[str, int], Fit] = field(default_factory=dict)  # draws set apart
 
     def find(
         self,
@@ -274,14 +275,18 @@ class Names:
 
     def _heard(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit | None:
         """What the misconception says about a case; None where no time is left to find out."""
-        if (misconception.name, id(evidence)) not in self.fits and self._late(
-            todo_id, settling=True
-        ):
-            return None
-        fit = self._fit(todo_id, misconception, evidence)
-        if fit is Fit.CONTRADICTS and evidence.is_random(misconception, self.given):
-            return Fit.SILENT
-        return fit
+        key = misconception.name, id(evidence)
+        if key not in self.heard:
+            if key not in self.fits and self._late(todo_id, settling=True):
+                return None
+            fit = self._fit(todo_id, misconception, evidence)
+            if fit is Fit.CONTRADICTS and not self._late(todo_id, settling=True):
+                began = time.thread_time()
+                if evidence.is_random(misconception, self.given):
+                    fit = Fit.SILENT
+                self.seconds[todo_id] += time.thread_time() - began
+            self.heard[key] = fit
+        return self.heard[key]
 
     def _may_be_said(
         self,
