@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_notebook, new_output
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
-from traitlets import Enum, List, Unicode
+from traitlets import Enum, Integer, List, Unicode
 
+from infralens.course.autograde.bench import Question
 from infralens.course.autograde.place import NotExaminedError, course_of
-from infralens.course.autograde.reading import UNREADABLE
+from infralens.course.autograde.plan import Pending
+from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
+from infralens.course.autograde.restore import in_order, restored_cells, source_cells
 from infralens.course.autograde.words import explanation, unread
 from infralens.course.record import Assignment, read_record
 from infralens.course.telling import told
 from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.examiner.isolation.bubblewrap import unavailable
-from infralens.grading import Wishes, grade
-from infralens.labs import Lab, find_lab, find_labs
+from infralens.labs import find_lab, find_labs
 from infralens.report import Report, TodoResult
 
 if TYPE_CHECKING:
     from infralens.course.autograde.exporter import TolerantExporter
 
+MOST_JOBS = 8
 CHECK = re.compile(r"check-(\d{1,4})-(\d{1,4})")
 
 
@@ -44,6 +47,11 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
     labs = List(Unicode(), help="Folders with labs of your own, as for `infralens --labs`.").tag(
         config=True
     )
+    jobs = Integer(
+        min(os.cpu_count() or 1, MOST_JOBS),
+        min=1,
+        help="How many submissions are judged at once; each takes about a gigabyte of memory.",
+    ).tag(config=True)
 
     def lacks(self) -> str | None:
         """Why nothing can be graded here; None when it can."""
@@ -70,7 +78,6 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             raise NotExaminedError("infralens.course.RestoreCells has to come first")
         if (reason := self.lacks()) is not None:
             raise NotExaminedError(reason)
-        started = time.monotonic()
         assigned = self._assigned(resources["nbgrader"]["assignment"])
         checks = {_todo_of(cell): cell for cell in nb.cells if is_grade(cell) and _is_check(cell)}
         broken = nb.metadata.infralens.get(UNREADABLE)
@@ -80,7 +87,8 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             said = "cannot be read"
         else:
             said = self._judge(nb, resources, assigned, checks)
-        self._tell_progress(resources["nbgrader"]["student"], said, time.monotonic() - started)
+        student, so_far = resources["nbgrader"]["student"], self._exporter().plan.advance()
+        self.log.info("%s: %s (%s)", student, said, so_far)
         return nb, resources
 
     def _judge(
@@ -91,8 +99,9 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         checks: dict[str, NotebookNode],
     ) -> str:
         """Have the todos judged and write what came of it. Says the points in a few words."""
-        lab = find_lab(assigned.lab, find_labs(map(Path, self.labs)))
-        report = self._report(nb, lab, assigned.seed, f"{resources['nbgrader']['notebook']}.ipynb")
+        question = self._question(nb, resources["nbgrader"], assigned)
+        lab = question.lab
+        report = self._report(question, resources["nbgrader"])
         results = {todo.id: todo for todo in report.todos}
         if set(checks) - set(results):
             missing = ", ".join(sorted(set(checks) - set(results)))
@@ -111,25 +120,38 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         most = sum(float(cell.metadata.nbgrader["points"]) for cell in checks.values())
         return f"{total:g} of {most:g} points"
 
-    def _report(self, nb: NotebookNode, lab: Lab, seed: int, name: str) -> Report:
-        exporter = self._exporter()
-        with tempfile.TemporaryDirectory(prefix="infralens-course-") as folder:
-            path = Path(folder).resolve() / name
-            path.write_text(nbformat.writes(nb), encoding="utf-8")
-            try:
-                report = grade(
-                    lab,
-                    path,
-                    seed=seed,
-                    isolation=self.isolation,
-                    wishes=Wishes(naming="full"),
-                    using=exporter.examiner,
-                )
-            except (UnreadableError, UnavailableError) as error:
-                raise NotExaminedError(str(error)) from None
+    def _question(self, nb: NotebookNode, named: dict[str, str], assigned: Assignment) -> Question:
+        lab = find_lab(assigned.lab, find_labs(map(Path, self.labs)))
+        name = f"{named['notebook']}.ipynb"
+        return Question(lab, assigned.seed, self.isolation, name, to_examine(nb))
+
+    def _report(self, question: Question, named: dict[str, str]) -> Report:
+        bench, plan = self._exporter().bench, self._exporter().plan
+        bench.ask(question)
+        for pending in plan.after(named, bench.at_once):
+            self._ask_ahead(pending, named["db_url"])
+        try:
+            report = bench.report(question)
+        except (UnreadableError, UnavailableError) as error:
+            raise NotExaminedError(str(error)) from None
         if report.grader_error is not None:
             raise NotExaminedError(f"the grader failed: {report.grader_error}")
         return report
+
+    def _ask_ahead(self, pending: Pending, db_url: str) -> None:
+        """Have a later submission judged meanwhile. What is wrong with it is told in its turn."""
+        named = {"notebook": pending.notebook, "assignment": pending.assignment}
+        try:
+            submitted = read_notebook(pending.path)
+            if not excess_of(submitted):
+                with Gradebook(db_url) as gradebook:
+                    cells = source_cells(gradebook, **named)
+                released = in_order(cells, course_of(self), **named)
+                restored = new_notebook(cells=list(restored_cells(released, submitted.cells)))
+                assigned = self._assigned(pending.assignment)
+                self._exporter().bench.ask(self._question(restored, named, assigned))
+        except Exception as error:
+            self.log.debug("%s is not judged ahead of its turn: %s", pending.path, error)
 
     def _exporter(self) -> TolerantExporter:
         from infralens.course.autograde.exporter import TolerantExporter
@@ -148,10 +170,23 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             )
         return record.assignments[assignment]
 
-    def _tell_progress(self, student: str, said: str, seconds: float) -> None:
-        exporter = self._exporter()
-        exporter.judged += 1
-        self.log.info("%s: %s (%.1f s)", student, said, seconds)
+
+def to_examine(nb: NotebookNode) -> str:
+    """The notebook as an examiner reads it: code, names and marks, and nothing that varies."""
+    cells = [
+        {
+            "cell_type": cell.cell_type,
+            "metadata": {"nbgrader": _marks(cell)},
+            "source": cell.source if cell.cell_type == "code" else "",
+        }
+        for cell in nb.cells
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def _marks(cell: NotebookNode) -> dict[str, Any]:
+    marks = cell.metadata.get("nbgrader", {})
+    return {name: marks[name] for name in ("grade_id", "grade", "solution") if name in marks}
 
 
 def _is_check(cell: NotebookNode) -> bool:

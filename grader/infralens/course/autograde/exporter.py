@@ -11,37 +11,31 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 from nbgrader.converters.base import NbGraderException
 
+from infralens.course.autograde.bench import Bench
 from infralens.course.autograde.examine import Examine
+from infralens.course.autograde.plan import Plan
 from infralens.course.autograde.reading import (
     UNREADABLE,
     UnreadableNotebookError,
     read_notebook,
 )
-from infralens.grading import Examiner
 
 
 class TolerantExporter(NotebookExporter):  # type: ignore[misc]
     """Reads any file: what is no notebook becomes an empty one, whose answers are all missing.
 
-    One exporter serves all submissions of one `nbgrader autograde`, and so does its examiner.
+    One exporter serves all submissions of one `nbgrader autograde`, and so do its examiners.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._running: Examiner | None = None
-        self.judged = 0
-        reason = Examine(parent=self).lacks()
+        examine = Examine(parent=self)
+        reason = examine.lacks()
         if reason is not None:  # before any submission is touched: what is graded stays graded
             self.log.error(reason)
             raise NbGraderException(reason)
-
-    @property
-    def examiner(self) -> Examiner:
-        """The examiner, started when it is first asked for; it ends with this exporter."""
-        if self._running is None:
-            self._running = Examiner(serve=True)
-            weakref.finalize(self, self._running.close)
-        return self._running
+        self.plan, self.bench = Plan.of(self.parent), Bench(examine.jobs)
+        weakref.finalize(self, self.bench.close)
 
     def from_filename(
         self, filename: str, resources: dict[str, Any] | None = None, **kwargs: Any

@@ -62,10 +62,9 @@ class RestoreCells(NbGraderPreprocessor):  # type: ignore[misc]
         with Gradebook(named["db_url"]) as gradebook:
             forget_scores(gradebook, named["notebook"], named["assignment"], named["student"])
             cells = source_cells(gradebook, named["notebook"], named["assignment"])
-        order = _released_order(course_of(self), named["assignment"], named["notebook"])
-        cells.sort(key=lambda cell: order.get(cell.name, 0))
+        released = in_order(cells, course_of(self), named["assignment"], named["notebook"])
         reason = resources.get(UNREADABLE) or excess_of(nb)
-        restored = new_notebook(cells=list(restored_cells(cells, [] if reason else nb.cells)))
+        restored = new_notebook(cells=list(restored_cells(released, [] if reason else nb.cells)))
         restored.metadata.infralens = {"restored": True}
         if reason:
             self.log.warning("%s: the notebook is not read: %s", named["student"], reason)
@@ -105,13 +104,16 @@ def source_cells(gradebook: Gradebook, notebook: str, assignment: str) -> list[S
     ]
 
 
-def _released_order(course: Path, assignment: str, notebook: str) -> dict[str, int]:
-    """Where each cell stands in the source notebook; the gradebook keeps no order of its own."""
+def in_order(
+    cells: Iterable[SourceCell], course: Path, assignment: str, notebook: str
+) -> list[SourceCell]:
+    """The cells as they stand in the source notebook; the gradebook keeps no order of its own."""
     try:
         source = read_notebook(course / "source" / assignment / f"{notebook}.ipynb")
     except UnreadableNotebookError:
-        return {}  # the order in which they were saved
-    return {_name(cell): place for place, cell in enumerate(source.cells)}
+        return list(cells)  # as they were saved
+    places = {_name(cell): place for place, cell in enumerate(source.cells)}
+    return sorted(cells, key=lambda cell: places.get(cell.name, 0))
 
 
 def restored_cells(

@@ -21,6 +21,8 @@ ACTIVE = {
 def explanation(todo: TodoResult, report: Report, short: str, score: float, most: float) -> str:
     """A todo's verdict as plain text: points, what is wrong, and how it was graded."""
     head = f"{todo.id} · {todo.title}: {score:g} of {most:g} points"
+    if todo.status == "not_started":
+        head += " (not started)"
     return "\n".join([head, *_wrong(todo, report, short), "", _graded(report)])
 
 

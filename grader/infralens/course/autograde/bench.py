@@ -1,0 +1,96 @@
+"""Examiners that stay warm, a thread each: verdicts are asked for ahead of their turn."""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from infralens.grading import Examiner, Wishes, grade
+from infralens.labs import Lab
+from infralens.report import Report
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a verdict rests on. The same question has the same verdict."""
+
+    lab: Lab
+    seed: int
+    isolation: str
+    name: str  # of the notebook's file
+    text: str  # of the notebook
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        return self.lab.id, self.seed, self.isolation, self.text
+
+
+class Bench:
+    """At most `at_once` examiners, each started when there is work for it and no other is free."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self._verdicts: dict[tuple[str, int, str, str], Future[Report]] = {}
+        self._waiting: queue.SimpleQueue[tuple[Question, Future[Report]] | None]
+        self._waiting = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._examiners: list[Examiner] = []
+        self._closed = False
+
+    def ask(self, question: Question) -> None:
+        """Have this answered, unless it is being answered already."""
+        if question.key in self._verdicts:
+            return
+        verdict = self._verdicts[question.key] = Future[Report]()
+        self._waiting.put((question, verdict))
+        unanswered = sum(not known.done() for known in self._verdicts.values())
+        if len(self._threads) < min(self.at_once, unanswered):
+            thread = threading.Thread(target=self._work, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def report(self, question: Question) -> Report:
+        """The verdict, waited for. What kept it from being made is raised."""
+        self.ask(question)
+        try:
+            return self._verdicts[question.key].result()
+        finally:
+            del self._verdicts[question.key]  # a regrade is another grade
+
+    def close(self) -> None:
+        """End every examiner. What is still asked then has a void report."""
+        self._closed = True
+        for _ in self._threads:
+            self._waiting.put(None)
+        for own in list(self._examiners):
+            own.close()
+
+    def _work(self) -> None:
+        own: Examiner | None = None
+        while (work := self._waiting.get()) is not None and not self._closed:
+            question, verdict = work
+            try:
+                if own is None:
+                    own = Examiner(serve=True)
+                    self._examiners.append(own)
+                verdict.set_result(_judged(question, own))
+            except BaseException as error:
+                verdict.set_exception(error)
+
+
+def _judged(question: Question, own: Examiner) -> Report:
+    with tempfile.TemporaryDirectory(prefix="infralens-course-") as folder:
+        path = Path(folder).resolve() / question.name
+        path.write_text(question.text, encoding="utf-8")
+        return grade(
+            question.lab,
+            path,
+            seed=question.seed,
+            isolation=question.isolation,
+            wishes=Wishes(naming="full"),
+            using=own,
+        )

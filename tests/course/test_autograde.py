@@ -1,0 +1,465 @@
+"""`nbgrader autograde` over a class of two labs: what is paid, and what is not.
+
+One course, released and graded by nbgrader's own commands, serves all the tests here.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from nbgrader.api import Gradebook
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from infralens.course.autograde import examine
+from infralens.course.nbgrader import Wanted, release_labs
+from infralens.course.release_passes import secret_lines
+from infralens.labs import Lab, find_lab, find_labs
+from infralens.stubs import definitions
+from infralens.wrong import wrong_answers
+
+LABS = find_labs()
+NOISE, SCHEDULER = find_lab("lab-01", LABS), find_lab("lab-03", LABS)
+PROGRAM = [sys.executable, "-m", "nbgrader"]
+real = pytest.mark.sandbox
+
+
+def answered(released: NotebookNode, lab: Lab, *todos: str, wrong: str = "") -> NotebookNode:
+    """The released notebook with the answers to these todos, or to all; one as a named mistake."""
+    assert lab.solution is not None
+    text = lab.solution.read_text(encoding="utf-8")
+    if wrong:
+        text = next(of for of in wrong_answers(lab) if of.name == wrong).edited(text)
+    for todo in lab.todos:
+        if not todos or todo.id in todos:
+            cell = named(released, f"answer-{todo.id.replace('.', '-')}")
+            cell.source = definitions(text, todo.names).rstrip("\n")
+    return released
+
+
+def named(notebook: NotebookNode, name: str) -> NotebookNode:
+    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def without(notebook: NotebookNode, *names: str) -> NotebookNode:
+    for name in names:
+        notebook.cells.remove(named(notebook, name))
+    return notebook
+
+
+def after(notebook: NotebookNode, name: str, *cells: NotebookNode) -> NotebookNode:
+    place = notebook.cells.index(named(notebook, name)) + 1
+    notebook.cells[place:place] = cells
+    return notebook
+
+
+def put(notebook: NotebookNode, name: str, change: Callable[[str], str]) -> NotebookNode:
+    cell = named(notebook, name)
+    cell.source = change(cell.source)
+    return notebook
+
+
+def attacked(notebook: NotebookNode, code: str) -> NotebookNode:
+    """The untouched notebook with the attack as its first cell, and once more after an answer."""
+    notebook.cells.insert(0, new_code_cell(code))
+    return after(notebook, "answer-1-1", new_code_cell(code))
+
+
+REDEFINED = """\
+def check(todo):
+    return 1e9
+_ = None
+import builtins
+builtins.check = check
+"""
+TRANSFORMED = """\
+shell = get_ipython()
+shell.input_transformers_post.append(lambda lines: ["4.0\\n"])
+shell.input_transformer_manager.cleanup_transforms.append(lambda lines: ["4.0\\n"])
+"""
+REWRITTEN = """\
+import ast
+class Pay(ast.NodeTransformer):
+    def visit_Call(self, node):
+        return ast.Constant(4.0)
+get_ipython().ast_transformers.append(Pay())
+"""
+COMPILED = """\
+import builtins
+kept = builtins.compile
+def compiled(source, *args, **kwargs):
+    return kept("4.0", *args, **kwargs) if "check" in str(source) else kept(source, *args, **kwargs)
+builtins.compile = compiled
+builtins.exec = lambda *args: None
+"""
+READ = """\
+import json, sqlite3
+from pathlib import Path
+course = Path({course!r})
+found = []
+try:
+    rows = sqlite3.connect(course / "gradebook.db").execute("select source from source_cell")
+    found = [row[0] for row in rows]
+except Exception as error:
+    print("no gradebook:", error)
+try:
+    source = json.loads((course / "source/lab-01/forward_noise.ipynb").read_text())
+    for cell in source["cells"]:
+        if cell["cell_type"] == "code" and "check(" not in "".join(cell["source"]):
+            exec("".join(cell["source"]).replace("%", "#"), globals())
+except Exception as error:
+    print("no source:", error)
+"""
+MAGICS = """\
+%matplotlib inline
+!pip install nothing
+torch?
+%time values = [1, 2]
+"""
+
+
+def with_magics(notebook: NotebookNode) -> NotebookNode:
+    put(notebook, "answer-1-1", lambda text: f"{MAGICS}{text}\nbetas??")
+    put(notebook, "answer-1-2", lambda text: f"%%time\n{text}")
+    own = new_code_cell("%run other.py"), new_code_cell("%%bash\nls")
+    return after(notebook, "answer-1-2", *own)
+
+
+def altered(notebook: NotebookNode) -> NotebookNode:
+    """Points, names and marks as a learner may write them into the file."""
+    named(notebook, "check-3-1").metadata.nbgrader.points = 400
+    named(notebook, "check-3-3").metadata.nbgrader.update(grade=False, solution=True, points=-1)
+    named(notebook, "answer-3-2").metadata.nbgrader.update(grade=True, points=50, schema_version=1)
+    named(notebook, "read-3-4").metadata.nbgrader.locked = "no"
+    notebook.metadata.infralens = {"lab": "diffusers/lab-01", "restored": True}
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "x", "language": "python"}
+    return notebook
+
+
+def solution(lab: Lab) -> str:
+    assert lab.solution is not None
+    return lab.solution.read_text(encoding="utf-8")
+
+
+Made = Callable[[NotebookNode, Path], NotebookNode]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One submission: who, to which lab, made how, and the points it must get by todo."""
+
+    student: str
+    lab: Lab
+    made: Made
+    paid: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.paid.values())
+
+
+def points(lab: Lab, *todos: str) -> dict[str, int]:
+    return {t.id: t.points if t.id in todos else 0 for t in lab.todos}
+
+
+def all_but(lab: Lab, *todos: str) -> dict[str, int]:
+    return {t.id: 0 if t.id in todos else t.points for t in lab.todos}
+
+
+def mistaken(lab: Lab, name: str) -> Made:
+    return lambda nb, _: answered(nb, lab, wrong=name)
+
+
+def unended(notebook: NotebookNode) -> NotebookNode:
+    """3.6 waits for ever, and takes no processor time from the others."""
+    body = "    import time\n    while True:\n        time.sleep(1)\n"
+    return put(notebook, "answer-3-6", lambda text: text.split("    raise")[0] + body)
+
+
+def copied(notebook: NotebookNode) -> NotebookNode:
+    copies = [deepcopy(named(notebook, name)) for name in ("check-3-1", "check-3-3")]
+    return after(notebook, "check-3-3", *copies)
+
+
+def in_an_own_cell(notebook: NotebookNode) -> NotebookNode:
+    own = new_code_cell(definitions(solution(SCHEDULER), SCHEDULER.todo("3.4").names))
+    return after(without(notebook, "answer-3-4"), "read-3-4", own)
+
+
+DELETED = ("check-3-1", "read-3-4", "answer-3-7", "imports", "explain")
+N, S = NOISE, SCHEDULER
+CASES = (
+    Case("full", S, lambda nb, _: answered(nb, S), all_but(S)),
+    Case("untouched", S, lambda nb, _: nb, points(S)),
+    Case(
+        "half",
+        S,
+        lambda nb, _: answered(nb, S, "3.1", "3.2", "3.4"),
+        points(S, "3.1", "3.2", "3.4"),
+    ),
+    Case("mistake-3-3", S, mistaken(S, "sigma-not-root"), all_but(S, "3.3")),
+    Case("mistake-3-2", S, mistaken(S, "karras-rho-fixed"), all_but(S, "3.2")),
+    Case("mistake-1-1", N, mistaken(N, "cosine-not-capped"), all_but(N, "1.1")),
+    Case(
+        "syntax-error",
+        S,
+        lambda nb, _: put(answered(nb, S), "answer-3-4", lambda text: text.replace("(", "((", 1)),
+        all_but(S, "3.4"),
+    ),
+    Case("endless-loop", S, lambda nb, _: unended(answered(nb, S, "3.1")), points(S, "3.1")),
+    Case(
+        "deleted-cells",
+        S,
+        lambda nb, _: without(answered(nb, S, "3.1", "3.4"), *DELETED),
+        points(S, "3.1", "3.4"),
+    ),
+    Case("copied-check", S, lambda nb, _: copied(answered(nb, S, "3.1")), points(S, "3.1")),
+    Case("altered-points", S, lambda nb, _: altered(answered(nb, S, "3.1")), points(S, "3.1")),
+    Case("own-cell", S, lambda nb, _: in_an_own_cell(nb), points(S, "3.4")),
+    Case("magics", N, lambda nb, _: with_magics(answered(nb, N)), all_but(N)),
+    Case("unreadable", N, lambda nb, _: nb, points(N)),
+    Case("redefined-check", N, lambda nb, _: attacked(nb, REDEFINED), points(N)),
+    Case("input-transformers", N, lambda nb, _: attacked(nb, TRANSFORMED), points(N)),
+    Case("ast-transformers", N, lambda nb, _: attacked(nb, REWRITTEN), points(N)),
+    Case("patched-compile", N, lambda nb, _: attacked(nb, COMPILED), points(N)),
+    Case(
+        "reads-the-course",
+        N,
+        lambda nb, course: attacked(nb, READ.format(course=str(course))),
+        points(N),
+    ),
+)
+BY_STUDENT = {case.student: case for case in CASES}
+
+
+# The real command line
+
+
+@dataclass(frozen=True)
+class Course:
+    """A course that was graded, and what nbgrader printed."""
+
+    folder: Path
+    printed: dict[str, str]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, *words],
+            cwd=self.folder,
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    @property
+    def gradebook(self) -> Gradebook:
+        return Gradebook(f"sqlite:///{self.folder / 'gradebook.db'}")
+
+    def scores(self, student: str, lab: Lab) -> dict[str, float | None]:
+        """What the gradebook has for each todo."""
+        with self.gradebook as gradebook:
+            found = gradebook.find_submission_notebook(stem(lab), lab.name, student)
+            return {
+                grade.name.removeprefix("check-").replace("-", "."): grade.auto_score
+                for grade in found.grades
+                if grade.name != "explain"
+            }
+
+    def api(self, **examine_with: Any) -> NbGraderAPI:
+        """nbgrader as formgrader has it, in this process."""
+        loader = PyFileConfigLoader("nbgrader_config.py", path=str(self.folder))
+        config: Config = loader.load_config()
+        config.CourseDirectory.root = str(self.folder)
+        config.Examine.update(examine_with)
+        return NbGraderAPI(CourseDirectory(config=config), config=config)
+
+    def copy(self, folder: Path) -> Course:
+        shutil.copytree(self.folder, folder)
+        return Course(folder, self.printed)
+
+    def outputs(self, student: str, lab: Lab, todo: str) -> list[NotebookNode]:
+        """What stands below a check cell."""
+        path = self.folder / "autograded" / student / lab.name / file(lab)
+        cell = named(nbformat.read(path, 4), f"check-{todo.replace('.', '-')}")
+        found: list[NotebookNode] = cell.outputs
+        return found
+
+
+def stem(lab: Lab) -> str:
+    return Path(lab.file).stem
+
+
+def file(lab: Lab) -> str:
+    return f"{stem(lab)}.ipynb"
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    folder = tmp_path_factory.mktemp("course") / "diffusion"
+    for _ in release_labs(folder, [NOISE, SCHEDULER], Wanted()):
+        pass
+    for case in CASES:
+        lab = case.lab
+        notebook = case.made(nbformat.read(folder / "release" / lab.name / file(lab), 4), folder)
+        path = folder / "submitted" / case.student / lab.name / file(lab)
+        path.parent.mkdir(parents=True)
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        if case.student == "unreadable":
+            path.write_text(path.read_text(encoding="utf-8")[:-200], encoding="utf-8")
+    course = Course(folder, {})
+    for lab in (NOISE, SCHEDULER):
+        done = course.run("autograde", lab.name)
+        assert done.returncode == 0, done.stderr
+        course.printed[lab.name] = done.stderr
+    return course
+
+
+@real
+@pytest.mark.minutes
+@pytest.mark.xdist_group("autograde")
+class TestTheRealCommandLine:
+    @pytest.mark.parametrize("student", BY_STUDENT)
+    def test_the_gradebook_has_exactly_the_points_that_were_earned(
+        self, course: Course, student: str
+    ) -> None:
+        case = BY_STUDENT[student]
+        assert course.scores(student, case.lab) == case.paid
+
+    def test_the_exported_table_has_the_same_points(self, course: Course) -> None:
+        done = course.run("export")
+        assert done.returncode == 0, done.stderr
+        with (course.folder / "grades.csv").open(encoding="utf-8") as rows:
+            found = {(row["student_id"], row["assignment"]): row for row in csv.DictReader(rows)}
+        for case in CASES:
+            row = found[case.student, case.lab.name]
+            found_points = float(row["score"]), float(row["max_score"])
+            assert found_points == (case.total, case.lab.max_score)
+
+    def test_every_check_cell_ends_with_an_explanation_and_a_score(self, course: Course) -> None:
+        for case in CASES:
+            for todo, paid in case.paid.items():
+                said, score = course.outputs(case.student, case.lab, todo)
+                assert (said.output_type, score.output_type) == ("display_data", "execute_result")
+                assert float(score.data["text/plain"]) == paid
+                assert set(said.data) == {"text/plain"}
+
+    def test_explanations_are_those_of_infralens_grade_and_say_how_it_was_graded(
+        self, course: Course
+    ) -> None:
+        todos = {"mistake-3-3": "3.3", "syntax-error": "3.4", "endless-loop": "3.6"}
+        said = {
+            student: course.outputs(student, SCHEDULER, todo)[0].data["text/plain"]
+            for student, todo in {**todos, "untouched": "3.1"}.items()
+        }
+        assert "3.3 · Euler's method: 0 of 4 points" in said["mistake-3-3"]
+        assert "Divide by √(σ² + 1)" in said["mistake-3-3"]
+        assert "(sigma-not-root)" in said["mistake-3-3"]
+        assert "--seed" not in said["mistake-3-3"]
+        assert "syntax error on line 1 of cell" in said["syntax-error"]
+        assert "no answer within 10 seconds" in said["endless-loop"]
+        assert "not started" in said["untouched"]
+        for text in said.values():
+            assert "graded in a sandbox" in text
+
+    def test_feedback_pages_show_points_and_explanations_and_no_line_of_a_suite(
+        self, course: Course
+    ) -> None:
+        done = course.run("generate_feedback", SCHEDULER.name, "--student", "mistake-3-3")
+        assert done.returncode == 0, done.stderr
+        path = course.folder / f"feedback/mistake-3-3/{SCHEDULER.name}/{stem(SCHEDULER)}.html"
+        page = path.read_text(encoding="utf-8")
+        assert "(Score: 12.0 / 16.0)" in page
+        assert "sigma-not-root" in page
+        released = course.folder / "release" / SCHEDULER.name / file(SCHEDULER)
+        mine = answered(nbformat.read(released, 4), SCHEDULER)
+        own = {line.strip() for cell in mine.cells for line in cell.source.splitlines()}
+        body = re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]+>", "", page, flags=re.DOTALL)
+        shown = {line.strip() for line in body.splitlines()}
+        assert not (shown & secret_lines(SCHEDULER)) - own
+
+    def test_progress_is_told_with_the_points_of_each(self, course: Course) -> None:
+        assert re.search(r"full: 16 of 16 points", course.printed["lab-03"])
+        assert "unreadable: cannot be read" in course.printed["lab-01"]
+
+    def test_nbgraders_own_autograde_pays_nothing(self, course: Course, tmp_path: Path) -> None:
+        stock = course.copy(tmp_path / "stock")
+        (stock.folder / "nbgrader_config.py").unlink()
+        shutil.rmtree(stock.folder / "autograded")
+        with stock.gradebook as gradebook:
+            gradebook.remove_submission(NOISE.name, "redefined-check")
+        done = stock.run("autograde", NOISE.name, "--student", "redefined-check")
+        assert done.returncode != 0
+        assert "infralens-examiner" in done.stderr
+        with stock.gradebook as gradebook:
+            assert gradebook.find_submission(NOISE.name, "redefined-check").score == 0
+
+    def test_a_regrade_that_fails_keeps_no_old_score(self, course: Course, tmp_path: Path) -> None:
+        broken = course.copy(tmp_path / "broken")
+        (broken.folder / "infralens.json").unlink()
+        assert broken.scores("full", SCHEDULER) == all_but(SCHEDULER)
+        done = broken.api().autograde(SCHEDULER.name, "full", force=True)
+        assert not done["success"]
+        assert "lab-03 is no assignment of this kit" in done["log"]
+        assert set(broken.scores("full", SCHEDULER).values()) == {None}
+        with broken.gradebook as gradebook:
+            assert gradebook.find_submission(SCHEDULER.name, "full").score == 0
+            assert gradebook.find_submission(SCHEDULER.name, "full").needs_manual_grade
+
+    def test_without_a_sandbox_nothing_is_graded_and_nothing_forgotten(
+        self, course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(examine, "unavailable", lambda: "bubblewrap is not installed")
+        other = course.copy(tmp_path / "other")
+        done = other.api().autograde(SCHEDULER.name, "full", force=True)
+        assert not done["success"]
+        assert "there is no sandbox here (bubblewrap is not installed)" in done["log"]
+        assert 'c.Examine.isolation = "process"' in done["log"]
+        assert other.scores("full", SCHEDULER) == all_but(SCHEDULER)
+
+    def test_process_level_is_there_for_those_who_ask_and_is_said(
+        self, course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(examine, "unavailable", lambda: "bubblewrap is not installed")
+        other = course.copy(tmp_path / "other")
+        done = other.api(isolation="process").autograde(NOISE.name, "redefined-check", force=True)
+        assert done["success"], done["error"]
+        assert other.scores("redefined-check", NOISE) == points(NOISE)
+        said = other.outputs("redefined-check", NOISE, "1.1")[0].data["text/plain"]
+        assert "graded without a sandbox, in a process of its own" in said
+
+    @pytest.mark.parametrize("place", ["working folder", "CourseDirectory.root"])
+    def test_formgrader_finds_the_configuration(
+        self, course: Course, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As FormgradeExtension.load_config does."""
+        monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+        if place == "working folder":
+            monkeypatch.chdir(course.folder)
+        else:
+            monkeypatch.chdir(tmp_path)
+            root = f"c = get_config()\nc.CourseDirectory.root = {str(course.folder)!r}\n"
+            (tmp_path / "config").mkdir()
+            (tmp_path / "config/nbgrader_config.py").write_text(root, encoding="utf-8")
+        app = NbGrader()
+        app.load_config_file()
+        assert app.config.Autograde.exporter_class == "infralens.course.TolerantExporter"
+        assert app.config.Autograde.autograde_preprocessors[0] == "infralens.course.Examine"
