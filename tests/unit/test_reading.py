@@ -148,3 +148,15 @@ def test_code_and_diagrams_keep_their_lines_in_a_narrow_terminal() -> None:
     lines = [line.strip() for line in shown.getvalue().splitlines()]
     assert lines.count(wide) == 2
     assert "Many words that are" in lines
+
+
+def test_a_long_name_in_a_narrow_table_is_broken_and_not_cut_off() -> None:
+    name = "enable_sequential_cpu_offload"
+    page = f"| what | does |\n| --- | --- |\n| `{name}` | {'moves every leaf ' * 5}|\n"
+    console = Console(file=io.StringIO(), width=40)
+    show_text(page, console)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    column = "".join(line.split("  ")[0].strip() for line in shown.splitlines())
+    assert name in column

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Markdown, MarkdownElement, TableElement
 from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.table import Table
@@ -116,6 +116,17 @@ class _Code(CodeBlock):
         yield text
 
 
+class _Table(TableElement):
+    """A table whose long names are broken where a column is narrow: none of a name is lost."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                for column in part.columns:
+                    column.overflow = "fold"
+            yield part
+
+
 class _Page(Markdown):
     """A page of ours. Links to files are links too: markdown-it prints them as they are written."""
 
@@ -129,4 +140,5 @@ class _Page(Markdown):
         **Markdown.elements,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
