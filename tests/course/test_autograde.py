@@ -6,6 +6,7 @@ One course, released and graded by nbgrader's own commands, serves all the tests
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -23,8 +24,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
-from nbgrader.apps.baseapp import NbGrader
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -102,12 +103,13 @@ class Pay(ast.NodeTransformer):
 get_ipython().ast_transformers.append(Pay())
 """
 COMPILED = """\
-import builtins
+import ast, builtins
 kept = builtins.compile
-def compiled(source, *args, **kwargs):
-    return kept("4.0", *args, **kwargs) if "check" in str(source) else kept(source, *args, **kwargs)
+def compiled(source, filename, mode, *args, **kwargs):
+    text = ast.unparse(source) if isinstance(source, ast.AST) else str(source)
+    paid = text.strip().startswith("check")
+    return kept("4.0" if paid else source, filename, mode, *args, **kwargs)
 builtins.compile = compiled
-builtins.exec = lambda *args: None
 """
 READ = """\
 import json, sqlite3
@@ -127,6 +129,7 @@ try:
 except Exception as error:
     print("no source:", error)
 """
+ATTACKS = (REDEFINED, TRANSFORMED, REWRITTEN, COMPILED)
 MAGICS = """\
 %matplotlib inline
 !pip install nothing
@@ -138,8 +141,8 @@ torch?
 def with_magics(notebook: NotebookNode) -> NotebookNode:
     put(notebook, "answer-1-1", lambda text: f"{MAGICS}{text}\nbetas??")
     put(notebook, "answer-1-2", lambda text: f"%%time\n{text}")
-    own = new_code_cell("%run other.py"), new_code_cell("%%bash\nls")
-    return after(notebook, "answer-1-2", *own)
+    own = "%run other.py", "%%bash\nls", "1 / 0", "import os\nos._exit(3)"
+    return after(notebook, "answer-1-2", *map(new_code_cell, own))
 
 
 def altered(notebook: NotebookNode) -> NotebookNode:
@@ -400,6 +403,35 @@ class TestTheRealCommandLine:
         assert re.search(r"full: 16 of 16 points", course.printed["lab-03"])
         assert "unreadable: cannot be read" in course.printed["lab-01"]
 
+    def test_each_attack_would_be_paid_where_answers_run_beside_what_judges_them(
+        self, course: Course
+    ) -> None:
+        """A kernel that first hears of check, then runs the attack, then the check cell."""
+        code = (
+            "import json, sys\n"
+            "from IPython.core.interactiveshell import InteractiveShell\n"
+            "shell = InteractiveShell.instance()\n"
+            "for cell in json.load(sys.stdin):\n"
+            "    done = shell.run_cell(cell)\n"
+            "print('PAID' if done.success else 'NOT PAID')\n"
+        )
+        given = 'def check(todo):\n    raise AssertionError("wrong")'
+        ran = {
+            name: subprocess.run(
+                [sys.executable, "-c", code],
+                input=json.dumps([given, *attack, 'check("1.1")']),
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.splitlines()[-1]
+            for name, attack in {"nothing": [], **{a: [a] for a in ATTACKS}}.items()
+        }
+        assert ran == {"nothing": "NOT PAID", **dict.fromkeys(ATTACKS, "PAID")}
+        stolen: dict[str, Any] = {}
+        exec(READ.format(course=str(course.folder)), stolen)
+        assert stolen["found"]
+        assert stolen["betas"]("linear", 3, 0.1, 0.3).tolist() == pytest.approx([0.1, 0.2, 0.3])
+
     def test_nbgraders_own_autograde_pays_nothing(self, course: Course, tmp_path: Path) -> None:
         stock = course.copy(tmp_path / "stock")
         (stock.folder / "nbgrader_config.py").unlink()
@@ -450,8 +482,8 @@ class TestTheRealCommandLine:
     def test_formgrader_finds_the_configuration(
         self, course: Course, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As FormgradeExtension.load_config does."""
         monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+        monkeypatch.setattr(sys, "path", list(sys.path))  # it puts the working folder there
         if place == "working folder":
             monkeypatch.chdir(course.folder)
         else:
@@ -459,7 +491,7 @@ class TestTheRealCommandLine:
             root = f"c = get_config()\nc.CourseDirectory.root = {str(course.folder)!r}\n"
             (tmp_path / "config").mkdir()
             (tmp_path / "config/nbgrader_config.py").write_text(root, encoding="utf-8")
-        app = NbGrader()
-        app.load_config_file()
+        app = FormgradeExtension()
+        app.initialize([])
         assert app.config.Autograde.exporter_class == "infralens.course.TolerantExporter"
         assert app.config.Autograde.autograde_preprocessors[0] == "infralens.course.Examine"

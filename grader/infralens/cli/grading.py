@@ -55,7 +55,7 @@ from infralens.cli.learning import read
 @click.argument("lab", required=False, shell_complete=complete_labs)
 @click.option("--all", "every", is_flag=True, help="Grade every lab that you have begun.")
 @click.option("--todo", "todos", multiple=True, help="Grade only this todo (again for more).")
-@file_option("Grade this file.")
+@file_option("Grade this file: Python, or a notebook.")
 @click.option("--ref", help="Grade the file as it stands at this git revision.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
 @click.option("--isolation", type=click.Choice(["auto", "process", "sandbox"]), default="auto")
