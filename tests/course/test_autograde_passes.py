@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -340,6 +341,15 @@ def test_without_a_sandbox_the_exporter_is_not_even_made(
     exporter_of(Converter(course, isolation="process"))
 
 
+def test_what_is_asked_ahead_is_what_is_asked_in_its_turn(tmp_path: Path) -> None:
+    """Else every submission would be judged twice."""
+    cells = [*everything(answer_3_1="mine\n"), new_markdown_cell("a < b"), new_code_cell("x = 1\n")]
+    ahead = new_notebook(cells=list(restored_cells(RELEASED, cells)))
+    path = tmp_path / "x.ipynb"
+    path.write_text(nbformat.writes(ahead), encoding="utf-8")
+    assert to_examine(read_notebook(path)) == to_examine(ahead)
+
+
 def test_what_an_examiner_reads_depends_on_code_and_marks_alone() -> None:
     one, other = checks(), checks()
     other.cells[0].outputs = []
@@ -417,6 +427,7 @@ def test_progress_counts_what_is_left() -> None:
     plan = Plan([Pending("lab-03", name, "scheduler", Path(name)) for name in "abc"])
     named = {"assignment": "lab-03", "student": "a", "notebook": "scheduler"}
     assert [one.student for one in plan.after(named, 1)] == ["b"]
+    assert [one.student for one in plan.after(named, 2)] == ["c"]
     assert [one.student for one in plan.after({**named, "student": "c"}, 5)] == []
     assert [one.student for one in plan.after({**named, "student": "z"}, 5)] == []
     plan.started -= 600

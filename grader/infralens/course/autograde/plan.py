@@ -25,6 +25,7 @@ class Plan:
     def __init__(self, pending: list[Pending]) -> None:
         self.pending = pending
         self.started, self.done = time.monotonic(), 0
+        self._named: set[Pending] = set()
 
     @classmethod
     def of(cls, converter: Any) -> Plan:
@@ -35,12 +36,15 @@ class Plan:
         return cls([one for one in known if converter.force or not _graded(converter, one)])
 
     def after(self, named: dict[str, str], most: int) -> Iterator[Pending]:
-        """The next ones after the one that nbgrader's resources name."""
+        """The next ones after the one that nbgrader's resources name, each of them once."""
         here = (named["assignment"], named["student"], named["notebook"])
         places = [(one.assignment, one.student, one.notebook) for one in self.pending]
         if here in places:
             place = places.index(here) + 1
-            yield from self.pending[place : place + most]
+            for one in self.pending[place : place + most]:
+                if one not in self._named:
+                    self._named.add(one)
+                    yield one
 
     def advance(self) -> str:
         """Count one more as graded. Says how many are, and how long the others will take."""
