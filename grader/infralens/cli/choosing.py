@@ -130,11 +130,11 @@ def require_writable(output: Path) -> None:
 
 def require_readable(path: Path) -> None:
     """UsageError where there is no file to grade. The examiner reads it once more, itself."""
-    from infralens.examiner.candidate.submission import read_submission
+    from infralens.examiner.candidate.submission import read_bytes
     from infralens.examiner.errors import UnreadableError
 
     try:
-        read_submission(path)
+        read_bytes(path)
     except UnreadableError as error:
         raise UsageError(str(error)) from None
 

@@ -108,11 +108,13 @@ def _cell(number: int, first: int, source: str, grade_id: str) -> Cell:
     answer = ANSWER.match(grade_id)
     todo = f"{answer[1]}.{answer[2]}" if answer else None
     names = frozenset(DEFINES.findall(source))
-    python = python_of(source)
-    problem = _refusal(python, number) if isinstance(python, Refused) else None
-    if isinstance(python, str):
-        problem = _syntax_problem(python, number)
-        source = python
+    problem = _syntax_problem(source, number)
+    if problem is not None:  # it may hold what only IPython reads
+        python = python_of(source)
+        if isinstance(python, Refused):
+            problem = _refusal(python, number)
+        else:
+            problem, source = _syntax_problem(python, number), python
     if problem is not None:
         # Lines stay where they are, and what reads the whole text meets no error.
         source = "\n".join("# " + _plain(line) for line in source.split("\n"))

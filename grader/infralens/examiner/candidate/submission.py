@@ -214,6 +214,20 @@ def _home() -> Path:
 
 
 def read_submission(path: Path) -> Submission:
+    """The submission in a file, or why it cannot run. UnreadableError where there is no file."""
+    data = read_bytes(path)
+    if _is_notebook(path):
+        return _notebook(data, str(path))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = "\ufffd"
+        line = data.count(b"\n", 0, error.start) + 1
+        return _Undecodable(text, str(path), line)
+    return Submission(text.replace("\r\n", "\n"), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
     """Read a regular file of at most 1 MiB, or a notebook of at most 8. UnreadableError if none.
 
     Links are refused: graded as somebody else, a link reads what its author may not.
@@ -237,8 +251,7 @@ def read_submission(path: Path) -> Submission:
         directory = stat.S_ISDIR(mode)
         what = "a directory; name the file in it" if directory else "not a regular file"
         raise UnreadableError(f"{path} is {what}.")
-    is_notebook = path.suffix.lower() == ".ipynb"
-    most = notebook.MAX_BYTES if is_notebook else MAX_BYTES
+    most = notebook.MAX_BYTES if _is_notebook(path) else MAX_BYTES
     try:
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(most + 1)
@@ -246,15 +259,11 @@ def read_submission(path: Path) -> Submission:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
     if len(data) > most:
         raise UnreadableError(f"{path} is larger than {most >> 20} MiB, too large to be a lab.")
-    if is_notebook:
-        return _notebook(data, str(path))
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        text = "\ufffd"
-        line = data.count(b"\n", 0, error.start) + 1
-        return _Undecodable(text, str(path), line)
-    return Submission(text.replace("\r\n", "\n"), str(path))
+    return data
+
+
+def _is_notebook(path: Path) -> bool:
+    return path.suffix.lower() == ".ipynb"
 
 
 def _notebook(data: bytes, filename: str) -> Submission:
