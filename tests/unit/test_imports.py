@@ -101,6 +101,8 @@ MAY_KNOW = {
         "infralens.examiner.errors",
         "infralens.examiner.isolation.bubblewrap",
         "infralens.examiner.isolation.folders",
+        "infralens.examiner.service.protocol",
+        "infralens.examiner.service.result",
         "infralens.course",
     ),
     "infralens.course.autograde": (

@@ -97,15 +97,16 @@ def batch(
             found = _found(source, _assigned(submissions, labs, only), only, submissions)
             seeds = fix_seeds(out, found, labs, seed)
             work = plan(found, seeds, out, isolation, device)
-            _require_gradable(work, isolation)
+            if cluster is None:
+                _require_gradable(work, isolation)
             try:
                 if work.waiting:
-                    judged = _judged(jobs, cluster)
-                    with _bar(work) as on_result:
-                        carry_out(work, out, judged, on_result)
+                    with _bar(work) as (on_result, tell):
+                        carry_out(work, out, _judged(jobs, cluster, tell), on_result)
             except KeyboardInterrupt:
                 interrupted = True
-            rows = sum_up(out, labs, found.left)
+            finally:
+                rows = sum_up(out, labs, found.left)
     except (UnfitSourceError, BusyError, RecordError, UnavailableError) as error:
         raise UsageError(str(error)) from None
     _tell(rows, found, out)
@@ -180,12 +181,20 @@ def _require_gradable(work: Plan, isolation: str) -> None:
         )
 
 
-def _judged(jobs: int | None, cluster: str | None) -> Judged:
-    if cluster is not None:
-        raise UsageError("--cluster is not there yet.")
-    from infralens.course.batch.local import judged_here
+def _judged(jobs: int | None, cluster: str | None, tell: Callable[[str], None]) -> Judged:
+    """Who judges: this machine, or those of a cluster."""
+    if cluster is None:
+        from infralens.course.batch.local import judged_here
 
-    return partial(judged_here, at_once=jobs or _cores())
+        return partial(judged_here, at_once=jobs or _cores())
+    from importlib.util import find_spec
+
+    if find_spec("distributed") is None:
+        raise UsageError("--cluster needs Dask: pip install 'infralens-labs[cluster]'.")
+    from infralens.course.batch.cluster import judged_there
+
+    extra = click.get_current_context().obj or ()
+    return partial(judged_there, address=cluster, extra=extra, at_once=jobs, tell=tell)
 
 
 def _cores() -> int:
@@ -196,8 +205,11 @@ def _cores() -> int:
 
 
 @contextmanager
-def _bar(work: Plan) -> Iterator[Callable[[Result], None]]:
-    """How far the class is, and the time left, where a person is watching."""
+def _bar(work: Plan) -> Iterator[tuple[Callable[[Result], None], Callable[[str], None]]]:
+    """How far the class is, and the time left, where a person is watching.
+
+    Gives what is called with each result, and what prints a sentence above the bar.
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -225,7 +237,10 @@ def _bar(work: Plan) -> Iterator[Callable[[Result], None]]:
             name = one_line(f"{result.learner} {result.assignment}", 40)
             progress.update(task, advance=1, description=name)
 
-        yield on_result
+        def tell(sentence: str) -> None:
+            progress.console.print(one_line(sentence))
+
+        yield on_result, tell
 
 
 def _tell(rows: Sequence[Row], found: Found, out: Path) -> None:

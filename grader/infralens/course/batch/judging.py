@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from infralens.examiner.errors import UnreadableError
 from infralens.examiner.isolation.folders import HeldFolder
+from infralens.examiner.service.protocol import Request
+from infralens.examiner.service.result import void_report
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report
@@ -36,6 +39,19 @@ class Verdict:
 
     report: Report | None
     refused: str | None = None
+
+
+def void(job: Job, reason: str) -> Report:
+    """The report of a job that nobody could judge."""
+    request = Request(
+        lab=job.lab,
+        submission=Path(job.path),
+        todos=tuple(todo.id for todo in job.lab.todos),
+        seed=job.seed,
+        device=job.device,
+        isolation=job.isolation,
+    )
+    return void_report(request, reason, time.monotonic())
 
 
 @contextmanager

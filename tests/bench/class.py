@@ -1,0 +1,135 @@
+"""What a class costs. Run: python tests/bench/class.py [--count 100] [--jobs 2] [--workers N]
+
+A mix of solutions, misconceptions and stubs of labs 01 to 03, no two files the same, through
+`infralens batch` in the sandbox where there is one. Seconds a submission by the clock and of the
+processors; the same by quarters of the run, which are alike where time is linear; and the largest
+memory of all its processes together, in its first half and in its second. `--workers` takes a
+scheduler of Dask's and so many workers on this machine instead of jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from infralens.course.results import read_results
+from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.labs import find_lab, find_labs
+from infralens.wrong import wrong_answers
+
+LABS = ("lab-01", "lab-02", "lab-03")
+WRONG = 3  # misconceptions to each solution and each stub
+LOOK_SECONDS = 0.5
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(lab, text), for ever: a solution, some misconceptions and a stub of each lab in turn."""
+    kinds = []
+    for name in LABS:
+        lab = find_lab(name, find_labs())
+        assert lab.solution is not None
+        solution = lab.solution.read_text(encoding="utf-8")
+        named = [wrong for wrong in wrong_answers(lab) if wrong.says]
+        wrong = [each.edited(solution) for each in named]
+        stub = lab.stub.read_text(encoding="utf-8")
+        lanes = (itertools.repeat(solution), *[itertools.cycle(wrong)] * WRONG)
+        kinds.append((name, itertools.cycle((*lanes, itertools.repeat(stub)))))
+    for name, lanes_of in itertools.cycle(kinds):
+        yield name, next(next(lanes_of))
+
+
+def hand_in(folder: Path, count: int) -> None:
+    """A class of so many submissions in the layout of nbgrader; no two files are the same."""
+    for number, (lab, text) in zip(range(count), texts(), strict=False):
+        path = folder / f"learner-{number:04d}" / lab / find_lab(lab, find_labs()).file
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{text}\n# {number}\n", encoding="utf-8")
+
+
+def memory(pid: int) -> int:
+    """Bytes of a process and of all that descends from it, what they share counted each time."""
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        for process in (top := psutil.Process(pid), *top.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+    return total
+
+
+@contextlib.contextmanager
+def workers(count: int) -> Iterator[str]:
+    """A scheduler of Dask's and so many workers, a thread each. Its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    base = [sys.executable, "-m", "distributed.cli."]
+    alone = ["--no-dashboard", "--host", "127.0.0.1"]
+    port = ["--port", address.rpartition(":")[2]]
+    started = [subprocess.Popen([*base[:2], f"{base[2]}dask_scheduler", *alone, *port], **quiet)]
+    mine = [*alone, "--no-nanny", "--nthreads", "1"]
+    for _ in range(count):
+        command = [*base[:2], f"{base[2]}dask_worker", f"tcp://{address}", *mine]
+        started.append(subprocess.Popen(command, **quiet))
+    try:
+        yield f"tcp://{address}"
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=0)
+    asked = parser.parse_args()
+    isolation = "sandbox" if unavailable() is None else "process"
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hand_in(folder / "class", asked.count)
+        how = ["--jobs", str(asked.jobs)]
+        if asked.workers:
+            how = ["--cluster", stack.enter_context(workers(asked.workers))]
+        command = [sys.executable, "-m", "infralens", "batch", str(folder / "class"), *how]
+        options = ["--output", str(folder / "out"), "--isolation", isolation, "--seed", "1"]
+        begun, clock = time.time(), time.perf_counter()
+        process = subprocess.Popen([*command, *options, "--device", "cpu"])
+        top = process.pid if not asked.workers else psutil.Process().pid
+        peaks: list[int] = []
+        while process.poll() is None:
+            peaks.append(memory(top))
+            time.sleep(LOOK_SECONDS)
+        seconds = time.perf_counter() - clock
+        results = folder / "out" / "results"
+        ends = sorted(path.stat().st_mtime - begun for path in results.glob("*/*.json"))
+        points = [result.report.score for result in read_results(results) if result.report]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    print(f"{asked.count} submissions, {' '.join(how)}, isolation {isolation}")
+    print(f"exit code {process.returncode}, {len(ends)} results, {sum(points)} points")
+    print(f"seconds a submission   {seconds / asked.count:6.2f} by the clock, {seconds:.0f} in all")
+    if not asked.workers:
+        print(f"                       {cpu / asked.count:6.2f} of the processors")
+    marks = [0.0, *(ends[asked.count * quarter // 4 - 1] for quarter in (1, 2, 3, 4))]
+    each = [(after - before) * 4 / asked.count for before, after in itertools.pairwise(marks)]
+    print("  by quarters          " + "  ".join(f"{value:.2f}" for value in each))
+    half = len(peaks) // 2
+    first, second = (max(part) / 2**20 for part in (peaks[:half], peaks[half:]))
+    print(f"largest memory         {first:,.0f} MiB, then {second:,.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
