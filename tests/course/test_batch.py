@@ -567,7 +567,89 @@ def test_what_breaks_in_a_judge_ends_the_run(job: Job, endless: list[Examined]) 
         list(local.judged_here([job, job], load, 2))
 
 
-# The command, with real examiners
+# The command
+
+
+Outcomes = Callable[[Job], Verdict]
+
+
+@pytest.fixture
+def batch(
+    handed_in: Path, tmp_path: Path, lent: Lab, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """`infralens batch` over six learners, with judges of the test's own."""
+
+    def run_it(outcome: Outcomes, *words: str) -> Any:
+        def judged(jobs: Sequence[Job], load: Any, at_once: int) -> Any:
+            for job in jobs:
+                yield job, outcome(job)
+
+        monkeypatch.setattr(local, "judged_here", judged)
+        command = ["--labs", str(ATTACKED), "batch", str(handed_in)]
+        options = ["--output", str(tmp_path / "out"), "--isolation", "process", *words]
+        return CliRunner().invoke(main, [*command, *options])
+
+    return run_it
+
+
+def test_ctrl_c_keeps_what_was_done(batch: Any, lent: Lab, tmp_path: Path) -> None:
+    def third_is_never(job: Job) -> Verdict:
+        if job.path.startswith("c"):
+            raise KeyboardInterrupt
+        return Verdict(report_on(lent, "1.1"))
+
+    stopped = batch(third_is_never)
+    assert stopped.exit_code == 130
+    assert "goes on where it stopped" in stopped.output
+    assert (tmp_path / "out" / "summary.csv").read_text(encoding="utf-8").count("graded") == 2
+    seen: list[str] = []
+    done = batch(lambda job: seen.append(job.path) or Verdict(report_on(lent)))  # type: ignore
+    assert done.exit_code == 0, done.output
+    assert seen == [f"{name}/lent.py" for name in "cdef"]
+
+
+def test_the_exit_code_says_whether_everybody_has_a_verdict(batch: Any, lent: Lab) -> None:
+    void = Verdict(report_on(lent, fault="it broke"))
+    assert (
+        batch(lambda job: void if job.path[0] == "d" else Verdict(report_on(lent))).exit_code == 3
+    )
+    refused = batch(lambda job: Verdict(None, "it is \x1b[2J odd"))
+    assert refused.exit_code == 1
+    assert "d attacks-lab-01 refused: it is \\x1b[2J odd" in refused.output
+
+
+def test_without_a_sandbox_nothing_is_graded_unless_it_is_said(
+    batch: Any, lent: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infralens.examiner.isolation import bubblewrap
+
+    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
+    assert batch(lambda job: Verdict(report_on(lent))).exit_code == 0
+    refused = batch(lambda job: Verdict(report_on(lent)), "--isolation", "sandbox")
+    assert refused.exit_code == 2
+    assert "no sandbox here (bwrap is not installed)" in refused.output
+
+
+def test_results_never_lie_among_the_submissions(handed_in: Path) -> None:
+    done = CliRunner().invoke(main, ["batch", str(handed_in), "--output", str(handed_in / "out")])
+    assert done.exit_code == 2
+    assert "lies among the submissions" in done.output
+
+
+def test_a_course_has_its_own_seed_and_points(
+    batch: Any, lent: Lab, handed_in: Path, tmp_path: Path
+) -> None:
+    assignment = {"lab": lent.id, "seed": 77, "tells": "name", "points": {"1.1": 9}}
+    record = {"schema": 1, "kit": "0.1.0", "assignments": {"attacks-lab-01": assignment}}
+    (handed_in.parent / "infralens.json").write_text(json.dumps(record), encoding="utf-8")
+    seeds: set[int] = set()
+    batch(lambda job: seeds.add(job.seed) or Verdict(report_on(lent, "1.1")))  # type: ignore
+    assert seeds == {77}
+    table = (tmp_path / "out" / "summary.csv").read_text(encoding="utf-8")
+    assert table.count("1.1:9/9") == 6
+
+
+# With real examiners
 
 
 ENDLESS = "def denoise(denoiser, sample, timesteps):\n    while True:\n        pass\n"
@@ -605,7 +687,7 @@ def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab) -> None:
     assert points == [("ada", "7"), ("bob", "7"), ("cid", "0")]
     page = tmp_path / "class.html"
     told = infralens("class-report", str(out), "--html", str(page))
-    assert "the same code, but for comments and blanks: ada, bob" in told
+    assert "ada, bob  the same code, but for comments and blanks" in told
     assert page.read_text(encoding="utf-8").count("<h2>") == 1
     begun = time.monotonic()
     infralens("batch", str(folder), *options)
@@ -637,7 +719,7 @@ def test_the_class_report_counts_learners_and_says_what_to_teach(lent: Lab, tmp_
     assert taught == [("1.3", 1, 4), ("1.2", 2, 4)]
     text = as_text([found])
     assert "1.3  An adapter: 1 of the 4 who began it passed; 2 made no-scale" in text
-    assert "eve: it broke" in text
+    assert "eve  it broke" in text
 
 
 def test_who_is_alike_is_told_once_and_untouched_stubs_are_not(lent: Lab, tmp_path: Path) -> None:

@@ -111,9 +111,8 @@ def batch(
         raise UsageError(str(error)) from None
     _tell(rows, found, out)
     if interrupted:
-        left = sum(len(handed) for handed in work.waiting.values())
         click.echo("Stopped. The same command goes on where it stopped.", err=True)
-        ctx.exit(INTERRUPTED if left else PASSED)
+        ctx.exit(INTERRUPTED)
     states = {row.state for row in rows}
     failed, refused = "grader failed" in states, "refused" in states
     ctx.exit(GRADER_FAILED if failed else POINTS_MISSING if refused else PASSED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
@@ -28,11 +28,10 @@ def show_class(standings: Sequence[Standing], console: Console) -> None:
         if standing.todos:
             console.print()
             console.print(_indented(_todos(standing)))
-        for title, lines in _parts(standing):
+        for title, content in _parts(standing):
             console.print()
             console.print(_indented(Text(title, "bold")))
-            for line in lines:
-                console.print(Padding(line, (0, 0, 0, 4)))
+            console.print(Padding(content, (0, 0, 0, 4)))
 
 
 def _facts(standing: Standing) -> str:
@@ -70,38 +69,42 @@ def _todos(standing: Standing) -> Table:
     return table
 
 
-def _parts(standing: Standing) -> Iterator[tuple[str, list[Text]]]:
+def _parts(standing: Standing) -> Iterator[tuple[str, Table]]:
     mistakes = sorted(
         (mistake for todo in standing.todos for mistake in todo.mistakes),
         key=lambda mistake: (-mistake.count, mistake.todo, mistake.name),
     )
     if mistakes:
-        lines = [
-            Text.assemble(f"{m.count}×  {m.todo}  ", one_line(m.says), (f"  ({m.name})", "dim"))
+        table = _rows(
+            (f"{m.count}×", m.todo, Text.assemble(one_line(m.says), (f"  ({m.name})", "dim")))
             for m in mistakes[:MOST_MISTAKES]
-        ]
-        if len(mistakes) > MOST_MISTAKES:
-            lines.append(Text(f"… and {len(mistakes) - MOST_MISTAKES} more; --html shows all"))
-        yield "Mistakes", lines
-    if standing.teach:
-        yield "Teach again", [Text(teach_line(todo)) for todo in standing.teach]
-    if standing.alike:
-        yield (
-            "Alike",
-            [Text(f"{alike.how}: {names(alike.learners)}") for alike in standing.alike],
         )
+        more = len(mistakes) - MOST_MISTAKES
+        if more > 0:
+            table.add_row("", "", Text(f"… and {more} more; --html shows all", "dim"))
+        yield "Mistakes, and how many made them", table
+    if standing.teach:
+        yield "Teach again", _rows((todo.todo, teach_line(todo)) for todo in standing.teach)
+    if standing.alike:
+        yield "Alike", _rows((names(alike.learners), alike.how) for alike in standing.alike)
     for state in ("refused", "grader failed"):
         rows = [row for row in standing.rows if row.state == state]
         if rows:
-            yield (
-                state.capitalize(),
-                [Text(one_line(f"{row.learner}: {row.said}")) for row in rows],
-            )
+            told = ((one_line(row.learner, 40), one_line(row.said)) for row in rows)
+            yield state.capitalize(), _rows(told)
+
+
+def _rows(rows: Iterable[Sequence[str | Text]]) -> Table:
+    """The rows as a grid: what is long is broken beneath itself."""
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
 
 
 def teach_line(todo: TodoStanding) -> str:
     """Why a todo is to be taught again."""
-    line = f"{todo.todo}  {todo.title}: {todo.passed} of the {todo.begun} who began it passed"
+    line = f"{todo.title}: {todo.passed} of the {todo.begun} who began it passed"
     if todo.mistakes:
         first = todo.mistakes[0]
         line += f"; {first.count} made {first.name}"
