@@ -159,9 +159,10 @@ def test_the_lab_can_be_named_where_files_do_not_name_it(tmp_path: Path) -> None
 def test_one_file_a_learner_is_taken_and_the_others_are_told(tmp_path: Path) -> None:
     laid_out(tmp_path, "ada/lab-03/scheduler.py", "ada/lab-03/helper.py", "ada/notes.py")
     laid_out(tmp_path, "ada/lab-03/.ipynb_checkpoints/scheduler.ipynb", "ada/lab-03/notes.txt")
+    laid_out(tmp_path, ".bob/lab-03/scheduler.py")
     whose, left = found_in(tmp_path)
     assert whose == {("ada", "lab-03"): "ada/lab-03/scheduler.py"}
-    assert sorted(left) == ["ada/lab-03/helper.py", "ada/notes.py"]
+    assert left == [".bob/lab-03/scheduler.py", "ada/notes.py", "ada/lab-03/helper.py"]
 
 
 def test_folders_that_are_links_are_not_entered_but_told(tmp_path: Path) -> None:
@@ -630,10 +631,12 @@ def test_without_a_sandbox_nothing_is_graded_unless_it_is_said(
     assert "no sandbox here (bwrap is not installed)" in refused.output
 
 
-def test_results_never_lie_among_the_submissions(handed_in: Path) -> None:
-    done = CliRunner().invoke(main, ["batch", str(handed_in), "--output", str(handed_in / "out")])
+@pytest.mark.parametrize("out", ["class/out", "class", "."])
+def test_results_never_lie_among_the_submissions(out: str, handed_in: Path) -> None:
+    place = handed_in.parent / out
+    done = CliRunner().invoke(main, ["batch", str(handed_in), "--output", str(place)])
     assert done.exit_code == 2
-    assert "lies among the submissions" in done.output
+    assert "choose an --output of its own" in done.output
 
 
 def test_a_course_has_its_own_seed_and_points(

@@ -124,10 +124,10 @@ def _handed_in(path: Path) -> Path:
 
 
 def _require_apart(submissions: Path, out: Path) -> None:
-    """UsageError where the results would lie among the submissions."""
-    handed_in = _handed_in(submissions).resolve()
-    if out.resolve() == handed_in or handed_in in out.resolve().parents:
-        raise UsageError(f"{out} lies among the submissions; choose an --output outside of them.")
+    """UsageError where results would lie among submissions, or over a course's own record."""
+    handed_in, there = _handed_in(submissions).resolve(), out.resolve()
+    if there == handed_in or handed_in in there.parents or there in handed_in.parents:
+        raise UsageError(f"{out} holds the submissions; choose an --output of its own.")
 
 
 def _assigned(submissions: Path, labs: Sequence[Lab], only: Lab | None) -> Sequence[Assigned]:
@@ -235,6 +235,9 @@ def _bar(work: Plan) -> Iterator[tuple[Callable[[Result], None], Callable[[str],
         def on_result(result: Result) -> None:
             name = one_line(f"{result.learner} {result.assignment}", 40)
             progress.update(task, advance=1, description=name)
+            done = round(progress.tasks[0].completed)
+            if not console.is_terminal and done * 10 // total > (done - 1) * 10 // total:
+                tell(f"{done} of {total}")  # where nobody watches, a line each tenth
 
         def tell(sentence: str) -> None:
             progress.console.print(one_line(sentence))

@@ -19,6 +19,7 @@ from infralens.course.batch.sources import Entry, Source
 
 SUFFIXES = (".py", ".ipynb")
 SUPPLIED = {"submitted", "submissions", "exercises"}  # folders that are nobody's name
+NOBODYS = {".ipynb_checkpoints", ".infralens", ".git", ".venv", "__pycache__", "__MACOSX"}
 BETWEEN = "-_ .()[]"  # what stands between the parts of a file's name
 COPY = re.compile(r"[ _-]?\(\d{1,2}\)$|-\d{1,2}$")  # `scheduler (1).py`, `scheduler-2.py`
 
@@ -50,7 +51,10 @@ def find(source: Source, assignments: Sequence[Assigned], only: Assigned | None)
     names = _Names(assignments)
     for entry in source.entries:
         path = PurePosixPath(entry.path)
-        if path.suffix.lower() not in SUFFIXES or _is_hidden(path):
+        if path.suffix.lower() not in SUFFIXES or _is_nobodys(path):
+            continue
+        if any(part.startswith(".") for part in path.parts):
+            left.append((entry.path, "it is hidden"))
             continue
         learner, by_folder = "", None
         for part in path.parent.parts:
@@ -137,5 +141,6 @@ class _Names:
         return None, stem
 
 
-def _is_hidden(path: PurePosixPath) -> bool:
-    return any(part.startswith((".", "__")) for part in path.parts)
+def _is_nobodys(path: PurePosixPath) -> bool:
+    """Whether a program wrote it, and no learner."""
+    return bool(NOBODYS & set(path.parts)) or path.name.startswith("._")

@@ -106,13 +106,14 @@ def fix_seeds(out: Path, found: Found, labs: Sequence[Lab], seed: int | None) ->
 
     A course's own holds; then `seed`; then what an earlier run into this folder recorded.
     """
-    known = {each.name: each.seed for each in assigned_in(out, labs) or ()}
-    drawn = next((s for s in (seed, *known.values()) if s is not None), secrets.randbits(32))
+    assigned_in(out, labs)  # which says so where a lab of it is not known here
     before = read_record(out)
     entries = dict(before.assignments) if before else {}
+    drawn = next((entry.seed for entry in entries.values()), secrets.randbits(32))
     for each in {one.assignment.name: one.assignment for one in found.submissions}.values():
         own = each.seed if each.seed is not None else seed
-        fixed = own if own is not None else known.get(each.name) or drawn
+        known = entries[each.name].seed if each.name in entries else drawn
+        fixed = known if own is None else own
         entries[each.name] = Assignment(each.lab.id, fixed, "everything", dict(each.points))
     write_record(out, Record(__version__, entries))
     return {name: entry.seed for name, entry in entries.items()}
