@@ -2,8 +2,8 @@
 
 A mix of solutions, misconceptions and stubs of labs 01 to 03, no two files the same, through
 `infralens batch` in the sandbox where there is one. Seconds a submission by the clock and of the
-processors; the same by quarters of the run, which are alike where time is linear; and the largest
-memory of all its processes together, in its first half and in its second. `--workers` takes a
+processors; by the clock in the first half of each lab and in its second, which are alike where time
+is linear; and the largest memory of all its processes together, in its first half and in its second. `--workers` takes a
 scheduler of Dask's and so many workers on this machine instead of jobs.
 """
 
@@ -90,42 +90,69 @@ def workers(count: int) -> Iterator[str]:
             process.wait()
 
 
+def own_seconds(process: psutil.Process) -> float:
+    """What a process alone has used of the processors; 0 when it is gone."""
+    with contextlib.suppress(psutil.Error):
+        times = process.cpu_times()
+        return times.user + times.system
+    return 0.0
+
+
+def used_seconds() -> float:
+    """What all processes that were waited for have used of the processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--workers", type=int, nargs="+", default=[0])
     asked = parser.parse_args()
+    for crew in asked.workers:
+        measure(asked.count, asked.jobs, crew)
+
+
+def measure(count: int, jobs: int, crew: int) -> None:
+    """Grade a class of so many once, and print what it cost."""
     isolation = "sandbox" if unavailable() is None else "process"
+    before = used_seconds()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        hand_in(folder / "class", asked.count)
-        how = ["--jobs", str(asked.jobs)]
-        if asked.workers:
-            how = ["--cluster", stack.enter_context(workers(asked.workers))]
+        hand_in(folder / "class", count)
+        how = ["--jobs", str(jobs)]
+        if crew:
+            how = ["--cluster", stack.enter_context(workers(crew))]
         command = [sys.executable, "-m", "infralens", "batch", str(folder / "class"), *how]
         options = ["--output", str(folder / "out"), "--isolation", isolation, "--seed", "1"]
         begun, clock = time.time(), time.perf_counter()
         process = subprocess.Popen([*command, *options, "--device", "cpu"])
-        top = process.pid if not asked.workers else psutil.Process().pid
-        peaks: list[int] = []
+        top = process.pid if not crew else psutil.Process().pid
+        peaks, coordinating, alone = list[int](), 0.0, psutil.Process(process.pid)
         while process.poll() is None:
             peaks.append(memory(top))
+            coordinating = max(coordinating, own_seconds(alone))
             time.sleep(LOOK_SECONDS)
         seconds = time.perf_counter() - clock
         results = folder / "out" / "results"
-        ends = sorted(path.stat().st_mtime - begun for path in results.glob("*/*.json"))
+        ends = [
+            sorted(path.stat().st_mtime - begun for path in lab.glob("*.json"))
+            for lab in sorted(results.iterdir())  # the order in which they are graded
+        ]
         points = [result.report.score for result in read_results(results) if result.report]
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = used.ru_utime + used.ru_stime
-    print(f"{asked.count} submissions, {' '.join(how)}, isolation {isolation}")
-    print(f"exit code {process.returncode}, {len(ends)} results, {sum(points)} points")
-    print(f"seconds a submission   {seconds / asked.count:6.2f} by the clock, {seconds:.0f} in all")
-    if not asked.workers:
-        print(f"                       {cpu / asked.count:6.2f} of the processors")
-    marks = [0.0, *(ends[asked.count * quarter // 4 - 1] for quarter in (1, 2, 3, 4))]
-    each = [(after - before) * 4 / asked.count for before, after in itertools.pairwise(marks)]
-    print("  by quarters          " + "  ".join(f"{value:.2f}" for value in each))
+    cpu = used_seconds() - before
+    print(f"{count} submissions, {' '.join(how)}, isolation {isolation}")
+    print(f"exit code {process.returncode}, {len(points)} results, {sum(points)} points")
+    print(f"seconds a submission   {seconds / count:6.2f} by the clock, {seconds:.0f} in all")
+    print(f"                       {cpu / count:6.2f} of the processors")
+    print(f"                       {coordinating / count:6.3f} of these by who hands the work out")
+    for name, lab in zip(LABS, ends, strict=True):
+        middle = len(lab) // 2
+        first, second = (
+            (part[-1] - part[0]) / (len(part) - 1) for part in (lab[: middle + 1], lab[middle:])
+        )
+        print(f"  {name}               {first:6.2f}, then {second:.2f}")
     half = len(peaks) // 2
     first, second = (max(part) / 2**20 for part in (peaks[:half], peaks[half:]))
     print(f"largest memory         {first:,.0f} MiB, then {second:,.0f} MiB")

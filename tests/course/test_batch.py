@@ -34,7 +34,7 @@ from infralens.course.cells import csv_text
 from infralens.course.class_report import standings
 from infralens.course.class_shown import as_text, class_csv, class_html
 from infralens.course.code import code_digest
-from infralens.course.results import Result, place_of, read_results, write_result
+from infralens.course.results import REPORTS, Result, place_of, read_results, write_result
 from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.labs import Lab, find_labs, place_at, read_lab
 from infralens.report import CheckResult, Detail, Environment, Report, TodoResult
@@ -723,6 +723,12 @@ def test_the_class_report_counts_learners_and_says_what_to_teach(lent: Lab, tmp_
     text = as_text([found])
     assert "1.3  An adapter: 1 of the 4 who began it passed; 2 made no-scale" in text
     assert "eve  it broke" in text
+
+
+def test_a_course_that_nbgrader_graded_is_read_too(lent: Lab, tmp_path: Path) -> None:
+    write_result(tmp_path / REPORTS, result_of(lent, "ada", report_on(lent, "1.1")))
+    (found,) = standings(tmp_path, ())
+    assert [(row.learner, row.score) for row in found.rows] == [("ada", 2)]
 
 
 def test_who_is_alike_is_told_once_and_untouched_stubs_are_not(lent: Lab, tmp_path: Path) -> None:
