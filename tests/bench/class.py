@@ -1,10 +1,10 @@
 """What a class costs. Run: python tests/bench/class.py [--count 100] [--jobs 2] [--workers N]
 
 A mix of solutions, misconceptions and stubs of labs 01 to 03, no two files the same, through
-`infralens batch`, in the sandbox where there is one. It tells the seconds a submission, by the clock
-and of the processors; those of each lab's first half and of its second, which are alike where time is
-linear; and the largest memory of all its processes together, first half and second. `--workers` takes
-a scheduler of Dask's and so many workers of this machine in place of jobs.
+`infralens batch`, in the sandbox where there is one. It tells the seconds a submission, by the
+clock and of the processors; those of each lab's first half and of its second, which are alike where
+time is linear; and the largest memory of all processes together in the first half and the second.
+`--workers` takes a scheduler of Dask's and so many workers of this machine in place of jobs.
 """
 
 from __future__ import annotations
