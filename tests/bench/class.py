@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import resource
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -30,7 +31,7 @@ from infralens.wrong import wrong_answers
 
 LABS = ("lab-01", "lab-02", "lab-03")
 WRONG = 3  # misconceptions to each solution and each stub
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.2
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -57,14 +58,33 @@ def hand_in(folder: Path, count: int) -> None:
         path.write_text(f"{text}\n# {number}\n", encoding="utf-8")
 
 
-def memory(pid: int) -> int:
-    """Bytes of a process and of all that descends from it, what they share counted each time."""
-    total = 0
-    with contextlib.suppress(psutil.Error):
-        for process in (top := psutil.Process(pid), *top.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
+@dataclass
+class Watched:
+    """What a process and all that descends from it take, looked at again and again.
+
+    What they share is counted for each of them. Of one that has ended the last look counts, so the
+    seconds are a little low.
+    """
+
+    pid: int
+    peaks: list[int] = field(default_factory=list)
+    seconds: dict[tuple[int, float], float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Look at all of them once."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            for process in (top := psutil.Process(self.pid), *top.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += process.memory_info().rss
+                    times = process.cpu_times()
+                    named = process.pid, process.create_time()
+                    self.seconds[named] = times.user + times.system
+        self.peaks.append(total)
+
+    def of(self, pid: int) -> float:
+        """The seconds of this process alone."""
+        return sum(seconds for (known, _), seconds in self.seconds.items() if known == pid)
 
 
 @contextlib.contextmanager
@@ -90,20 +110,6 @@ def workers(count: int) -> Iterator[str]:
             process.wait()
 
 
-def own_seconds(process: psutil.Process) -> float:
-    """What a process alone has used of the processors; 0 when it is gone."""
-    with contextlib.suppress(psutil.Error):
-        times = process.cpu_times()
-        return times.user + times.system
-    return 0.0
-
-
-def used_seconds() -> float:
-    """What all processes that were waited for have used of the processors."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=100)
@@ -117,7 +123,6 @@ def main() -> None:
 def measure(count: int, jobs: int, crew: int) -> None:
     """Grade a class of so many once, and print what it cost."""
     isolation = "sandbox" if unavailable() is None else "process"
-    before = used_seconds()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         hand_in(folder / "class", count)
@@ -128,11 +133,9 @@ def measure(count: int, jobs: int, crew: int) -> None:
         options = ["--output", str(folder / "out"), "--isolation", isolation, "--seed", "1"]
         begun, clock = time.time(), time.perf_counter()
         process = subprocess.Popen([*command, *options, "--device", "cpu"])
-        top = process.pid if not crew else psutil.Process().pid
-        peaks, coordinating, alone = list[int](), 0.0, psutil.Process(process.pid)
+        watched = Watched(os.getpid() if crew else process.pid)
         while process.poll() is None:
-            peaks.append(memory(top))
-            coordinating = max(coordinating, own_seconds(alone))
+            watched.look()
             time.sleep(LOOK_SECONDS)
         seconds = time.perf_counter() - clock
         results = folder / "out" / "results"
@@ -141,20 +144,21 @@ def measure(count: int, jobs: int, crew: int) -> None:
             for lab in sorted(results.iterdir())  # the order in which they are graded
         ]
         points = [result.report.score for result in read_results(results) if result.report]
-    cpu = used_seconds() - before
+    cpu = sum(watched.seconds.values())
     print(f"{count} submissions, {' '.join(how)}, isolation {isolation}")
     print(f"exit code {process.returncode}, {len(points)} results, {sum(points)} points")
     print(f"seconds a submission   {seconds / count:6.2f} by the clock, {seconds:.0f} in all")
     print(f"                       {cpu / count:6.2f} of the processors")
-    print(f"                       {coordinating / count:6.3f} of these by who hands the work out")
+    handing_out = watched.of(process.pid) / count
+    print(f"                       {handing_out:6.3f} of these by who hands the work out")
     for name, lab in zip(LABS, ends, strict=True):
         middle = len(lab) // 2
         first, second = (
             (part[-1] - part[0]) / (len(part) - 1) for part in (lab[: middle + 1], lab[middle:])
         )
         print(f"  {name}               {first:6.2f}, then {second:.2f}")
-    half = len(peaks) // 2
-    first, second = (max(part) / 2**20 for part in (peaks[:half], peaks[half:]))
+    half = len(watched.peaks) // 2
+    first, second = (max(part) / 2**20 for part in (watched.peaks[:half], watched.peaks[half:]))
     print(f"largest memory         {first:,.0f} MiB, then {second:,.0f} MiB")
 
 

@@ -669,7 +669,7 @@ def quick_labs(folder: Path) -> Path:
 
 
 def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab) -> None:
-    """Plain files, one that hangs among them, by real examiners, two at a time."""
+    """Plain files and a notebook, one that hangs among them, by real examiners, two at a time."""
     assert lent.solution is not None
     folder, out, labs = tmp_path / "class", tmp_path / "out", quick_labs(tmp_path / "labs")
     folder.mkdir()
@@ -677,6 +677,10 @@ def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab) -> None:
     texts = {"ada": solution, "bob": f"# mine\n\n{solution}", "cid": ENDLESS}
     for name, text in texts.items():
         (folder / f"{name}_lent.py").write_text(text, encoding="utf-8")
+    cell = {"cell_type": "code", "metadata": {}, "source": solution, "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None, "id": "a"}], "metadata": {}}
+    notebook |= {"nbformat": 4, "nbformat_minor": 5}
+    (folder / "dan_lent.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
 
     def infralens(*words: str) -> str:
         done = CliRunner().invoke(main, ["--labs", str(labs), *words])
@@ -687,10 +691,10 @@ def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab) -> None:
     infralens("batch", str(folder), *options)
     table = csv.DictReader(io.StringIO((out / "summary.csv").read_text(encoding="utf-8")))
     points = [(row["learner"], row["points"]) for row in table]
-    assert points == [("ada", "7"), ("bob", "7"), ("cid", "0")]
+    assert points == [("ada", "7"), ("bob", "7"), ("cid", "0"), ("dan", "7")]
     page = tmp_path / "class.html"
     told = infralens("class-report", str(out), "--html", str(page))
-    assert "ada, bob  the same code, but for comments and blanks" in told
+    assert "ada, bob, dan  the same code, but for comments and blanks" in told
     assert page.read_text(encoding="utf-8").count("<h2>") == 1
     begun = time.monotonic()
     infralens("batch", str(folder), *options)

@@ -27,6 +27,7 @@ from infralens.examiner.errors import UnavailableError, UnreadableError
 
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0  # for a scheduler that is gone, or one that has no worker
+UNFIT_SECONDS = 20.0  # for a worker that may grade, where only others are
 LOOK_SECONDS = 0.5  # from one look at the workers to the next
 POLL_SECONDS = 0.02
 MOST_LOSSES = 2  # workers that a submission may take with it
@@ -171,7 +172,7 @@ def _through(
             next_look = time.monotonic() + LOOK_SECONDS
         if crew.slots:
             alone_since = time.monotonic()
-        elif crew.unfit or time.monotonic() - alone_since > PATIENCE_SECONDS:
+        elif time.monotonic() - alone_since > (UNFIT_SECONDS if crew.unfit else PATIENCE_SECONDS):
             raise UnavailableError(f"Nothing can be graded at {address}: {crew.why()}.")
         for where in work.room(crew.slots):
             job = work.waiting.popleft()
