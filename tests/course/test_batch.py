@@ -34,6 +34,7 @@ from infralens.course.cells import csv_text
 from infralens.course.class_report import standings
 from infralens.course.class_shown import as_text, class_csv, class_html
 from infralens.course.code import code_digest
+from infralens.course.kit import kit_of
 from infralens.course.results import REPORTS, Result, place_of, read_results, write_result
 from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.labs import Lab, find_labs, place_at, read_lab
@@ -459,6 +460,20 @@ def test_a_kill_loses_and_doubles_nothing(school: Class, moment: str, left: int)
         assert school.grade() == 6 - len(before)
     assert school.learners == list("abcdef")
     assert not list(out.rglob("*/.*.json.*")), "half a file was left"
+
+
+def test_the_kit_is_another_where_a_suite_is_and_the_same_wherever_it_lies(
+    tmp_path: Path, lent: Lab
+) -> None:
+    shutil.copytree(ATTACKED, tmp_path / "labs", ignore=shutil.ignore_patterns("__pycache__"))
+    suite = tmp_path / "labs" / "suites" / "attacks" / lent.suite.name
+    copy = read_lab(suite / "lab.yaml", place_at(tmp_path / "labs"))
+    assert kit_of(copy) == kit_of(lent)
+    for path in (suite / "test_lent.py", copy.solution):
+        assert path is not None
+        text, before = path.read_text(encoding="utf-8"), kit_of(copy)
+        path.write_text(f"{text}\n# changed\n", encoding="utf-8")
+        assert kit_of(copy) != before
 
 
 def test_two_runs_never_work_into_one_folder(tmp_path: Path) -> None:
