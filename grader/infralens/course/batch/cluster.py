@@ -111,8 +111,9 @@ class _Work:
         self.waiting.appendleft(job)
 
     def all_back(self) -> None:
-        for future in list(self.flying):
-            self.back(future)
+        """Nothing is being done any more: there is nobody to take it back from."""
+        self.waiting.extendleft(job for job, _ in self.flying.values())
+        self.flying.clear()
 
     def lost(self, future: Future, reason: str) -> Iterator[tuple[Job, Verdict]]:
         """A worker broke over a job: it waits again, unless it took too many with it."""
@@ -146,7 +147,8 @@ def _connected(address: str, patience: float) -> Iterator[Client]:
             if client.status == "running":
                 with suppress(Exception):
                     client.run(there.end, on_error="ignore")
-            client.close(timeout=1)
+            with suppress(Exception):
+                client.close(timeout=1)
 
 
 @contextmanager
