@@ -4,7 +4,7 @@ __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext infralens` in a notebook: check("3.3"), %grade, %hint and %infralens."""
+    """`%load_ext infralens` in a notebook: check("3.3"), %grade, %hint, %read and %infralens."""
     from infralens.course.kernel import load
 
     load(shell)

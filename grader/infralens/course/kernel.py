@@ -1,4 +1,4 @@
-"""`%load_ext infralens` in a learner's notebook: check("3.3"), %grade, %hint and %infralens.
+"""`%load_ext infralens` in a learner's notebook: check("3.3"), %grade, %hint, %read and %infralens.
 
 A check replays what this kernel has run, in order, in a process of its own, and shows the verdict.
 The kernel itself decides nothing: it is the learner's.
@@ -32,10 +32,11 @@ from infralens.show.terminal import show_report
 
 LABS = "INFRALENS_LABS"
 PROGRAM = "%infralens"
+GRADER = ("-m", "infralens.course.warm")
 COLUMNS = 100
 MOST_CELLS = 900  # of the thousand that a notebook may have
 PAGE = '<pre style="white-space: pre-wrap; line-height: 1.35; margin: 0">{code}</pre>'
-OURS = ("check", "%grade", "%hint", "%infralens")
+OURS = ("check", "%grade", "%hint", "%read", "%infralens")
 
 
 class NoVerdictError(RuntimeError):
@@ -45,7 +46,8 @@ class NoVerdictError(RuntimeError):
 class Warm:
     """The process that keeps an examiner: started at the first question, ended with the kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Sequence[str] = GRADER) -> None:
+        self.program = program
         self.process: subprocess.Popen[str] | None = None
         self.errors: IO[bytes] | None = None
 
@@ -75,7 +77,7 @@ class Warm:
         self.close()
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "infralens.course.warm"],
+            [sys.executable, "-P", *self.program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -116,11 +118,19 @@ class Extension:
 
     # What the learner calls
 
-    def check(self, todo: str) -> None:
-        """Grade one todo with the cells that were run up to now, and show the verdict."""
+    def check(self, todo: str) -> int | None:
+        """Grade one todo with the cells that were run up to now, and show the verdict.
+
+        0 unless it passed: nbgrader's Validate takes a cell without a number for full marks.
+        """
         with self._sentences():
             lab, chosen = find_todo(str(todo), _labs())
-            self._graded(lab, (chosen.id,))
+            absent = [name for name in chosen.names if name not in self.shell.user_ns]
+            if absent:
+                raise NoVerdictError(f"Run the cell that defines `{absent[0]}` first.")
+            if self._graded(lab, (chosen.id,)).passed:
+                return None
+        return 0
 
     def grade(self, line: str) -> None:
         """%grade lab-03: grade a whole lab with the cells that were run; without LAB the last."""
@@ -141,7 +151,7 @@ class Extension:
             display(Markdown("\n".join(rows) or f"{todo.id} has no hints."))
 
     def read(self, line: str) -> None:
-        """%infralens read PAGE: a page of the handbook, a part of one, or the page of a lab."""
+        """%read PAGE: a page of the handbook, a part of one, or the page of a lab."""
         name, mark, part = line.strip().removeprefix("handbook/").partition("#")
         labs = _labs()
         page = f"handbook/{name.removesuffix('.md')}.md{mark}{part}"
@@ -194,7 +204,7 @@ class Extension:
 
     # How it is judged and shown
 
-    def _graded(self, lab: Lab, todos: Sequence[str]) -> None:
+    def _graded(self, lab: Lab, todos: Sequence[str]) -> Report:
         self.last = lab
         tells = self._tells()
         notebook = {"cells": self.cells(), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -204,6 +214,7 @@ class Extension:
             question = {"lab": lab.id, "file": str(path), "todos": list(todos), "tells": tells}
             report = self.warm.ask({**question, "labs": _folders()})
         display(_pictured(told(report, tells), lab), raw=True)
+        return report
 
     def _tells(self) -> Tells:
         wished = self.shell.user_ns.get(TELLS_NAME)
@@ -259,11 +270,12 @@ def _pictured(report: Report, lab: Lab) -> dict[str, str]:
         width=COLUMNS,
         file=io.StringIO(),
         force_terminal=True,
+        force_jupyter=False,  # it would show by itself what it prints
         highlight=False,
         emoji=False,
         markup=False,
     )
-    show_report(report, console, lab.short, PROGRAM)
+    show_report(report, console, lab.short, PROGRAM, replays=False)
     page = console.export_html(
         theme=DEFAULT_TERMINAL_THEME, code_format=PAGE, inline_styles=True, clear=False
     )
@@ -271,10 +283,11 @@ def _pictured(report: Report, lab: Lab) -> dict[str, str]:
 
 
 def load(shell: Any) -> None:
-    """Give a kernel check, %grade, %hint and %infralens."""
+    """Give a kernel check, %grade, %hint, %read and %infralens."""
     extension = Extension(shell)
     shell.user_ns["check"] = extension.check
-    magics: list[Callable[[str], None]] = [extension.grade, extension.hint, extension.infralens]
+    own = (extension.grade, extension.hint, extension.read, extension.infralens)
+    magics: tuple[Callable[[str], None], ...] = own
     for magic in magics:
         shell.register_magic_function(magic, "line", magic.__name__)
     shell.events.register("pre_run_cell", extension.note)

@@ -134,9 +134,8 @@ def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) 
     handed_in, differing = _bound_cells(api, name, notebook_of(lab), notebook)
     if differing:
         said = (
-            f"{handed_in} submissions were graded with other cells "
-            f"({', '.join(sorted(differing)[:6])}), and nbgrader adds and removes none after that: "
-            "it stays as it was released."
+            f"{_counted(handed_in)} came with other cells ({', '.join(sorted(differing)[:6])}), "
+            "and nbgrader adds and removes none after that: it stays as it was released."
         )
         return Released(name, lab, released=False, remarks=(said,))
     remarks = []
@@ -148,8 +147,8 @@ def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) 
         changed = _changed_points(api, name, notebook_of(lab), notebook)
         if changed:
             remarks.append(
-                f"{handed_in} graded submissions keep their grades; {changed} counts for each "
-                f"when it is graded again (nbgrader autograde {name} --force)."
+                f"{_counted(handed_in)} graded before: the grades stay; {changed} counts "
+                f"when they are graded again (nbgrader autograde {name} --force)."
             )
     with _kept_if_it_fails(course / "release" / name):
         write_below(course, source, nbformat.writes(notebook) + "\n")
@@ -159,6 +158,10 @@ def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) 
                 raise KeyboardInterrupt  # nbgrader catches it with all else
             raise ReleaseError(f"{name} was not released: {_reason(result)}")
     return Released(name, lab, released=True, remarks=tuple(remarks))
+
+
+def _counted(submissions: int) -> str:
+    return f"{submissions} submission{'s' * (submissions != 1)}"
 
 
 def _bound_cells(

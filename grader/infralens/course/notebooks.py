@@ -34,7 +34,7 @@ HOW = """\
 *In this notebook the file is cut into cells.* Write your answers where a cell says
 `raise NotImplementedError`, run it, then run the check cell below it: it grades what you have run,
 in a process of its own, and tells what is wrong. `%hint {todo}` gives the next hint,
-`%grade {lab}` grades everything, `%infralens read {page}` shows a page of the handbook.
+`%grade {lab}` grades everything, `%read {page}` shows a page of the handbook.
 """
 PROMPT = """\
 ## Say it as in an interview
@@ -103,13 +103,13 @@ def _reachable(page: str, lab: Lab) -> str:
     def told(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
         if found := HANDBOOK.fullmatch(target):
-            return f"{words} (`%infralens read {found[1]}{found[2] or ''}`)"
+            return f"{words} (`%read {found[1]}{found[2] or ''}`)"
         if target == lab.file:
             return f"{words} `{lab.file}`"
         if found := LAB.fullmatch(target):
             track = found[1] or lab.track
             other = found[2] if track == DEFAULT_TRACK else f"{track}/{found[2]}"
-            return f"{words} (`%infralens read {other}`)"
+            return f"{words} (`%read {other}`)"
         outside = re.match(r"[a-z]+:|#", target)
         return match[0] if outside else words
 

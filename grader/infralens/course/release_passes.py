@@ -9,13 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
 from traitlets import List, Unicode
 
+from infralens.course.audit import Auditor
 from infralens.course.notebooks import LEARNER
-from infralens.labs import Lab, find_lab, find_labs
-from infralens.stubs import answer_lines, regions, stub_of
+from infralens.labs import find_labs
+from infralens.stubs import regions, stub_of
 
 EXAMINER = {
     "display_name": "InfraLens examiner (no kernel: see nbgrader_config.py)",
@@ -25,7 +28,7 @@ EXAMINER = {
 Passed = tuple[NotebookNode, dict[str, Any]]
 
 
-class LeakError(RuntimeError):
+class GivenAwayError(RuntimeError):
     """Something that is released holds a line of an answer or of a suite; the text says which."""
 
 
@@ -80,28 +83,15 @@ class AuditRelease(NbGraderPreprocessor):  # type: ignore[misc]
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Passed:
         if is_ours(nb):
-            lab = find_lab(nb.metadata.infralens["lab"], find_labs(map(Path, self.labs)))
-            secret = secret_lines(lab)
+            auditor = Auditor(find_labs(map(Path, self.labs)))
             for cell in nb.cells:
-                for line in map(str.strip, cell.source.splitlines()):
-                    if line in secret:
-                        place = cell.metadata.get("nbgrader", {}).get("grade_id", "a cell")
-                        raise LeakError(f"{lab.short}: {place} holds a line of an answer: {line}")
+                place = cell.metadata.get("nbgrader", {}).get("grade_id", "a cell without a name")
+                held = {place: nbformat.writes(new_notebook(cells=[cell])).encode()}
+                for finding in auditor.audit_files(held):
+                    raise GivenAwayError(f"what would be released gives something away: {finding}")
         return nb, resources
 
 
 def is_ours(nb: NotebookNode) -> bool:
     """Whether a notebook was made from a lab."""
     return isinstance(nb.metadata.get("infralens"), dict)
-
-
-def secret_lines(lab: Lab) -> frozenset[str]:
-    """The lines of the lab's answers and suite that stand in nothing that learners have."""
-    assert lab.solution is not None
-    secret = set(answer_lines(lab.solution.read_text(encoding="utf-8")))
-    for path in lab.suite.glob("*.py"):
-        secret.update(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    shown = [path for path in (lab.stub, lab.page) if path.is_file()]
-    for path in shown:
-        secret.difference_update(map(str.strip, path.read_text(encoding="utf-8").splitlines()))
-    return frozenset(line for line in secret if line)

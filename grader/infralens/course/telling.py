@@ -11,8 +11,8 @@ from dataclasses import replace
 from infralens.course.record import Tells
 from infralens.report import CheckResult, Detail, Report, TodoResult
 
-TOLD_BY_NAME = "this answer is wrong; the course tells the name of a mistake, and no more"
-TOLD_BY_POINTS = "this answer is wrong; the course tells no more before the deadline"
+TOLD_BY_NAME = "not paid; the course tells the name of a mistake, and no more before the deadline"
+TOLD_BY_POINTS = "not paid; the course tells no more before the deadline"
 
 
 def told(report: Report, tells: Tells) -> Report:
@@ -23,10 +23,10 @@ def told(report: Report, tells: Tells) -> Report:
 
 
 def _todo(todo: TodoResult, tells: Tells) -> TodoResult:
-    return replace(todo, checks=tuple(_check(check, tells) for check in todo.checks))
+    return replace(todo, checks=tuple(_check(check, todo, tells) for check in todo.checks))
 
 
-def _check(check: CheckResult, tells: Tells) -> CheckResult:
+def _check(check: CheckResult, todo: TodoResult, tells: Tells) -> CheckResult:
     if check.status != "failed":
         return check
     named = tells == "name" and check.misconception is not None
@@ -34,7 +34,7 @@ def _check(check: CheckResult, tells: Tells) -> CheckResult:
     detail = Detail(explanation=known.explanation, reads=known.reads) if named and known else None
     return replace(
         check,
-        title="" if tells == "points" else check.title,
+        title=todo.title if tells == "points" else check.title,
         message=TOLD_BY_NAME if tells == "name" else TOLD_BY_POINTS,
         misconception=check.misconception if named else None,
         max_abs_error=None,

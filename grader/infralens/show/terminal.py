@@ -24,8 +24,18 @@ PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
 WORDS = {"passed": "", "failed": "", "error": "stopped", "not_started": "not started"}
 
 
-def show_report(report: Report, console: Console, short: str, program: str = "infralens") -> None:
-    """Print the report. `short` is the lab's name as commands take it; `program` begins them."""
+def show_report(
+    report: Report,
+    console: Console,
+    short: str,
+    program: str = "infralens",
+    *,
+    replays: bool = True,
+) -> None:
+    """Print the report. `short` is the lab's name as commands take it; `program` begins them.
+
+    `replays`: whether the one that makes the failing call again is among them.
+    """
     console.print()
     console.print(_heading(report, short))
     console.print()
@@ -52,7 +62,8 @@ def show_report(report: Report, console: Console, short: str, program: str = "in
     elif first is not None:
         console.print()
         # What is to be copied is never split: a terminal wraps it by itself.
-        console.print(_explained(*first, report, short, program), crop=False)
+        explained = _explained(*first, report, short, program, replays=replays)
+        console.print(explained, crop=False)
         others = _other_failures(first[0], report)
         if others:
             console.print()
