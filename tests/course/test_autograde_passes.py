@@ -26,6 +26,7 @@ from infralens.course.autograde.plan import Pending, Plan
 from infralens.course.autograde.reading import (
     MOST_CELLS,
     MOST_TEXT,
+    UNREADABLE,
     UnreadableNotebookError,
     excess_of,
     read_notebook,
@@ -33,6 +34,7 @@ from infralens.course.autograde.reading import (
 from infralens.course.autograde.restore import SourceCell, restored_cells
 from infralens.course.autograde.words import explanation
 from infralens.course.record import Assignment, Record, write_record
+from infralens.course.results import REPORTS, read_results
 from infralens.course.telling import told
 from infralens.labs import find_lab, find_labs
 from infralens.report import CheckResult, Detail, Environment, Frame, Report, TodoResult
@@ -291,6 +293,25 @@ def test_a_pass_that_is_switched_off_still_judges(examined: Any) -> None:
     assert paid(examined(checks(), report_of("3.1"), enabled=False)) == [2, 0, 0, 0, 0, 0, 0]
 
 
+def test_the_report_is_kept_for_the_class_and_an_old_one_is_not(
+    examined: Any, course: Path
+) -> None:
+    def kept() -> list[tuple[str, str, int | None]]:
+        results = read_results(course / REPORTS)
+        return [(r.learner, r.file, r.report and r.report.score) for r in results]
+
+    examined(checks(), report_of("3.1"))
+    assert kept() == [("ada", "ada/lab-03/scheduler.ipynb", 2)]
+    with pytest.raises(RuntimeError):
+        examined(checks(), RuntimeError("no memory"))
+    assert kept() == []
+    broken = checks()
+    broken.metadata.infralens[UNREADABLE] = "it is a picture"
+    examined(broken, report_of("3.1"))
+    (result,) = read_results(course / REPORTS)
+    assert "it is a picture" in (result.refused or "")
+
+
 FAULTS = {
     "the grader failed": report_of("3.1", fault="the suite is broken"),
     "a todo is missing": report_of("3.1", lab_todos=LAB.todos[:3]),
@@ -329,7 +350,10 @@ def test_another_exporter_is_an_error(course: Path, monkeypatch: pytest.MonkeyPa
     examining = Examine()
     examining.parent = Converter(course)
     with pytest.raises(NotExaminedError, match=r"lacks c\.Autograde\.exporter_class"):
-        examining(checks(), {"nbgrader": {"assignment": "lab-03", "notebook": "x", "db_url": ""}})
+        examining(
+            checks(),
+            {"nbgrader": {"assignment": "lab-03", "student": "ada", "notebook": "x", "db_url": ""}},
+        )
 
 
 def test_without_a_sandbox_the_exporter_is_not_even_made(

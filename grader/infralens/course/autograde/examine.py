@@ -16,6 +16,7 @@ from nbgrader.utils import is_grade, is_solution
 from traitlets import Enum, Integer, List, Unicode
 
 from infralens.course.autograde.bench import Question
+from infralens.course.autograde.kept import forget, keep
 from infralens.course.autograde.place import NotExaminedError, course_of
 from infralens.course.autograde.plan import Pending
 from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
@@ -78,12 +79,15 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             raise NotExaminedError("infralens.course.RestoreCells has to come first")
         if (reason := self.lacks()) is not None:
             raise NotExaminedError(reason)
+        forget(course_of(self), resources["nbgrader"])
         assigned = self._assigned(resources["nbgrader"]["assignment"])
         checks = {_todo_of(cell): cell for cell in nb.cells if is_grade(cell) and _is_check(cell)}
         broken = nb.metadata.infralens.get(UNREADABLE)
         if broken is not None:
             for cell in checks.values():
                 _write(cell, unread(broken), 0.0)
+            question = self._question(nb, resources["nbgrader"], assigned)
+            keep(course_of(self), resources["nbgrader"], question, None, unread(broken))
             said = "cannot be read"
         else:
             said = self._judge(nb, resources, assigned, checks)
@@ -134,6 +138,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             report = bench.report(question)
         except (UnreadableError, UnavailableError) as error:
             raise NotExaminedError(str(error)) from None
+        keep(course_of(self), named, question, report)
         if report.grader_error is not None:
             raise NotExaminedError(f"the grader failed: {report.grader_error}")
         return report
