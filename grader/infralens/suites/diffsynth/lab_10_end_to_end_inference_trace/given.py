@@ -102,9 +102,11 @@ def twin(module: Any, known: dict[int, Any]) -> Any:
     """The module again, with parameters, hooks and attributes of its own; numbers are shared."""
     if id(module) not in known:
         new = known[id(module)] = object.__new__(type(module))
-        for name, value in vars(module).items():
-            own = value.copy() if type(value) in (dict, OrderedDict, list, set) else value
-            vars(new)[name] = own
+        own = vars(module).copy()
+        for name, value in own.items():
+            if type(value) in (dict, OrderedDict, list, set):
+                own[name] = value.copy()
+        vars(new).update(own)
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 new._parameters[name] = nn.Parameter(parameter.data, requires_grad=False)
@@ -125,8 +127,10 @@ def from_files(files: dict[str, bytes], name: str) -> Any:
 
 def scheduler(files: dict[str, bytes], name: str) -> Any:
     """A scheduler of this class with the folder's configuration."""
-    config = json.loads(files["scheduler/scheduler_config.json"])
-    return getattr(diffusers, name).from_config({**config, "skip_prk_steps": True})
+    if name not in loaded:
+        config = json.loads(files["scheduler/scheduler_config.json"])
+        loaded[name] = getattr(diffusers, name).from_config({**config, "skip_prk_steps": True})
+    return copy.deepcopy(loaded[name])
 
 
 def ready(pipe: Any, device: str) -> Any:
@@ -199,10 +203,11 @@ def made_by(make: Callable[[], Any]) -> Any:
 
 
 def mixed(network: Any) -> Any:
-    """The network with the numbers of each parameter in another order."""
-    for parameter in network.parameters():
-        order = torch.randperm(parameter.numel())
-        parameter.data = parameter.data.flatten()[order].reshape(parameter.shape)
+    """The network with the numbers of each parameter moved on, the last ones to the front."""
+    parameters = list(network.parameters())
+    moves = torch.randint(2**31, (len(parameters),)).tolist()
+    for parameter, move in zip(parameters, moves, strict=True):
+        parameter.data = parameter.data.roll(move % parameter.numel())  # of all, not of an axis
     return network
 
 
@@ -420,9 +425,10 @@ def become_view(tensor: Tensor, kind: int) -> None:
 
 
 def plain_run(pipe: Any, prompt: Any, steps: int, generator: Any, call: dict[str, Any]) -> Tensor:
-    """The pipeline's picture."""
+    """The pipeline's picture. oneDNN takes longer for such small convolutions than it saves."""
     settings = {"num_inference_steps": steps, "generator": generator, "output_type": "pt"}
-    images: Tensor = pipe(prompt, **settings, **call).images
+    with torch.backends.mkldnn.flags(enabled=False):
+        images: Tensor = pipe(prompt, **settings, **call).images
     return images
 
 

@@ -163,10 +163,10 @@ class Case:
     def made(self, where: Any) -> Any:
         """The pipeline, where `given` is."""
         kind, weights = self.kind, self.weights
-        files = watching.files(*(EVERYTHING if kind == KIT else READING))
-        if kind == KIT:
-            pipe = where.shipped(files, DDIM, self.device)
-        elif kind == RENAMED:
+        files = watching.files(*READING)
+        if kind == KIT:  # which only the library runs
+            return kit(self.device)
+        if kind == RENAMED:
             idle = where is watching.ours()  # nobody looks at the clock there
             rest, work = (0.0, 0.0) if idle else (REST, WORK)
             pipe = where.renamed(files, weights, rest, work, self.device)
@@ -198,6 +198,12 @@ class Case:
         run: Callable[..., Tensor] = watching.ours().plain_run
         pipe = self.made(watching.ours())
         return run(pipe, self.prompt, self.steps, generator or self.generator(), self.call)
+
+
+@functools.cache
+def kit(device: str) -> Any:
+    """The shipped pipeline, on this side."""
+    return watching.ours().shipped(watching.files(*EVERYTHING), DDIM, device)
 
 
 REST, WORK = 0.01, 0.005  # seconds: between the turns, and added to each network's work
@@ -328,7 +334,11 @@ def assert_same_numbers(events: Any, seen: Callable[[], watching.Seen]) -> None:
 SHARE = 1e-4  # of a mean: two processes add in two orders, and guidance enlarges what is left
 
 
-@todo("10.2", guards="each boundary of two kinds of pipelines, in float32 and in bfloat16")
+@todo(
+    "10.2",
+    guards="each boundary of two kinds of pipelines, in float32 and in bfloat16",
+    again=False,  # what is remembered fails with one prompt, below
+)
 @pytest.mark.parametrize("kind", [HEUN, "Flux in bfloat16"])
 def test_every_boundary_is_written_down(candidate: Any, draw: Draw, device: str, kind: str) -> None:
     """Component, stage, shape, device, dtype, bytes: every call, in order, then the image."""
@@ -342,7 +352,7 @@ def test_every_boundary_is_written_down(candidate: Any, draw: Draw, device: str,
     assert_equals(dtype, library=lambda: str(seen().image.dtype), what="the image's dtype")
 
 
-@todo("10.2", guards="an event that is not finite")
+@todo("10.2", guards="an event that is not finite", again=False)
 def test_a_nan_in_a_run_is_written_down(candidate: Any, draw: Draw, device: str) -> None:
     """Where a NaN appears and in whatever follows from it, finite is False."""
     case = draw_case(draw, device, DDIM, prepared=("poison",))
@@ -355,7 +365,7 @@ def test_a_nan_in_a_run_is_written_down(candidate: Any, draw: Draw, device: str)
 
 
 @todo("10.2", guards="the numbers in float32; the next check looks at bfloat16")
-@pytest.mark.parametrize("kind", [EULER, "Flux"])
+@pytest.mark.parametrize("kind", ["Flux", EULER])
 def test_the_numbers_are_those_of_the_first_tensors(
     candidate: Any, draw: Draw, device: str, kind: str
 ) -> None:
@@ -371,7 +381,7 @@ def test_the_numbers_are_those_of_the_first_tensors(
     assert_same_numbers(events, seen)
 
 
-@todo("10.2")
+@todo("10.2", again=False)
 def test_half_precision_is_added_up_in_float32(candidate: Any, draw: Draw, device: str) -> None:
     """mean_abs of a bfloat16 tensor has more digits than bfloat16 has."""
     case = draw_case(draw, device, DDIM, prepared=("stand_in", seed_of(draw)))
@@ -391,13 +401,13 @@ def test_half_precision_is_added_up_in_float32(candidate: Any, draw: Draw, devic
     )
 
 
-@todo("10.2")
-@pytest.mark.parametrize(("kind", "many"), [("Flux", False), (ANCESTRAL, False), (ANCESTRAL, True)])
+@todo("10.2", again=False)
+@pytest.mark.parametrize("many", [False, True], ids=["one generator", "one for each"])
 def test_the_picture_is_the_same_as_without_a_trace(
-    candidate: Any, draw: Draw, device: str, kind: str, many: bool
+    candidate: Any, draw: Draw, device: str, many: bool
 ) -> None:
     """A run that is watched gives the picture of a run that is not."""
-    case = draw_case(draw, device, kind, many)
+    case = draw_case(draw, device, ANCESTRAL, many)
     pipe = case.made(given(candidate, BESIDE))
     lent, mine = keep(candidate, case.generator()), case.generator()
     answer = candidate.trace(pipe, case.prompt, case.steps, lent, **case.call)
@@ -413,8 +423,9 @@ def test_one_prompt_makes_one_picture(candidate: Any, draw: Draw, device: str) -
     case.call["guidance_scale"] = draw.uniform(0.2, 0.9)
     answer = case.traced(candidate, case.made(given(candidate, BESIDE)))
     image, events = unpack(answer, "image", "events")
-    assert_same_boundaries(events, functools.cache(case.watched))
-    assert_agrees(image, library=case.picture, what="the picture", share=SHARE)
+    seen = functools.cache(case.watched)
+    assert_same_boundaries(events, seen)
+    assert_agrees(image, library=shown_by(seen), what="the picture", share=SHARE)
 
 
 @todo("10.2", guards="parts of other names, classes and kinds", again=False)
@@ -479,9 +490,12 @@ def left(case: Case, pipe: Any, where: Any) -> dict[str, str]:
 
 
 def again(case: Case, pipe: Any, where: Any) -> Any:
-    """The picture of one more run: of noise from torch's own generator, where that is the CPU's."""
+    """The picture of one more run: of noise from torch's own generator, where that is the CPU's.
+
+    It is a short one: what was left behind is there in every call.
+    """
     generator = None if case.device == "cpu" else case.generator()
-    return where.plain_run(pipe, case.prompt, case.steps, generator, case.call)
+    return where.plain_run(pipe, case.prompt[:1], 2, generator, case.call)
 
 
 @dataclass(frozen=True)

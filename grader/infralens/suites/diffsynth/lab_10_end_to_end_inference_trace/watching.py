@@ -48,7 +48,7 @@ class Seen:
     image: Tensor = field(default_factory=lambda: torch.empty(0))
     tensors: list[tuple[str, str, Tensor]] = field(default_factory=list)
 
-    @property
+    @functools.cached_property
     def events(self) -> list[Event]:
         """Each tensor described, without times."""
         return [described(*seen) for seen in self.tensors]
