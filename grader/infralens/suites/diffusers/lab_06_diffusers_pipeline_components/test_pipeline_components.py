@@ -213,7 +213,7 @@ def told_shortly(part: dict[str, Any]) -> str:
     return f"{part['class']}, {part.get('dtypes', 'no weights')}, {mode}"
 
 
-@todo("6.2")
+@todo("6.2", again=False)
 @pytest.mark.parametrize("dtype", HALF)
 def test_networks_are_in_the_dtype_and_in_eval_mode(
     candidate: Any, draw: Draw, device: str, dtype: str
@@ -396,7 +396,7 @@ def test_the_embeddings_are_those_of_the_pipeline(
     assert_encoded(candidate, draw, device, draw_prompts(draw, length), "float32")
 
 
-@todo("6.3")
+@todo("6.3", again=False)
 @pytest.mark.parametrize("dtype", HALF)
 def test_the_embeddings_keep_the_dtype_of_the_encoder(
     candidate: Any, draw: Draw, device: str, dtype: str
@@ -629,14 +629,14 @@ def test_the_images_are_those_of_the_pipeline(
     assert_pictures(candidate, draw, device, name, draw.uniform(2, 5))
 
 
-@todo("6.5")
+@todo("6.5", again=False)
 def test_a_list_of_generators_reaches_every_step(candidate: Any, draw: Draw, device: str) -> None:
     """One generator an image draws its first latents and the noise of each of its steps."""
     name = "EulerAncestralDiscreteScheduler"
     assert_pictures(candidate, draw, device, name, draw.uniform(2, 5), many=True)
 
 
-@todo("6.5")
+@todo("6.5", again=False)
 def test_the_first_latents_are_as_large_as_this_run_wants_them(
     candidate: Any, draw: Draw, device: str
 ) -> None:
@@ -645,14 +645,14 @@ def test_the_first_latents_are_as_large_as_this_run_wants_them(
     assert_pictures(candidate, draw, device, name, scale, spacing="leading")
 
 
-@todo("6.5", guards="a prompt that does not fit, in the run as a whole")
+@todo("6.5", guards="a prompt that does not fit, in the run as a whole", again=False)
 def test_a_prompt_that_is_too_long_is_cut(candidate: Any, draw: Draw, device: str) -> None:
     """Of a long prompt as much is read as StableDiffusionPipeline reads."""
     name, scale = "PNDMScheduler", draw.uniform(2, 5)
     assert_pictures(candidate, draw, device, name, scale, length="long")
 
 
-@todo("6.5")
+@todo("6.5", again=False)
 def test_without_guidance_the_prompt_stands_alone(candidate: Any, draw: Draw, device: str) -> None:
     """At scales of 1 and less StableDiffusionPipeline does not guide."""
     assert_pictures(candidate, draw, device, "EulerDiscreteScheduler", draw.uniform(0.2, 0.7))
