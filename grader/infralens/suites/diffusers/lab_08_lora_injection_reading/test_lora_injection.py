@@ -479,7 +479,7 @@ def carrying(mine: Any) -> list[str]:
     return [name for name in names if state.get(f"{name}.base.weight") is not None]
 
 
-@todo("8.3")
+@todo("8.3", again=False)  # the next check asks for another set of targets each time
 @pytest.mark.parametrize("targets", TARGETS)
 def test_the_layers_that_match_are_replaced(candidate: Any, draw: Draw, targets: str) -> None:
     """The linear layers that get an adapter are those that a UNet's add_adapter chooses."""
@@ -615,7 +615,7 @@ class Case:
         """The UNet with these weights after add_adapter, with the same factors."""
         place = tiny.PLACES[self.kind]
         targets = [f"{place}.{name}" for name in self.names]
-        unet = tiny.adapted(tiny.UNETS[self.kind](), targets, self.rank, self.alpha)
+        unet = tiny.adapted(tiny.UNETS[self.kind](), targets, self.rank, self.alpha, place)
         unet.to(self.hidden.device)
         for name, layer in self.layers(unet).items():
             tiny.set_adapter(layer, self.factors[f"{name}.lora_A"], self.factors[f"{name}.lora_B"])
@@ -757,7 +757,11 @@ NOTHING: dict[str, list[str]] = {
 @pytest.mark.parametrize("named", NOTHING)
 def test_no_match_is_refused(candidate: Any, draw: Draw, named: str) -> None:
     """Targets that match no linear layer are a ValueError."""
-    leaves = tiny.leaves_of(tiny.shipped())
+    leaves = {
+        name: kind
+        for name, kind in tiny.leaves_of(tiny.hollow("shipped")).items()
+        if name.startswith(("time_embedding", "down_blocks.1", "conv_norm_out"))
+    }
     embeddings = {"words": "Embedding", "text.places": "Embedding"}
     model = given(candidate, BESIDE).skeleton(leaves | embeddings)
     targets = draw.sample(NOTHING[named], 2)

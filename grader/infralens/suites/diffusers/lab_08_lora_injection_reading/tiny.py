@@ -72,18 +72,23 @@ def leaves_of(model: nn.Module) -> dict[str, str]:
     }
 
 
-def copied(module: Any) -> Any:
+def copied(module: Any, place: str = "") -> Any:
     """A module of the same structure with tensors of its own. What is no tensor is shared.
 
-    Deepcopy copies configurations and hooks of a thousand modules, which takes longer than a run.
+    With a `place`, that submodule and what stands around it, and no other: peft goes through every
+    module there is. Deepcopy copies configurations and hooks of a thousand modules, which takes
+    longer than a run.
     """
     twin: Any = object.__new__(type(module))
     own = dict(module.__dict__)
     for name, value in own.items():
         if isinstance(value, dict) and name.startswith("_") and name.endswith("_hooks"):
             own[name] = value.copy()
+    first, _, rest = place.partition(".")
     own["_modules"] = {
-        name: None if part is None else copied(part) for name, part in module._modules.items()
+        name: None if part is None else copied(part, rest)
+        for name, part in module._modules.items()
+        if first in ("", name)
     }
     own["_parameters"] = {
         name: None if p is None else nn.Parameter(p.detach().clone(), p.requires_grad)
@@ -102,11 +107,11 @@ def names_adapted(kind: str, targets: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(adapted_layers(adapted(hollow(kind), targets, 2, 3.0)))
 
 
-def adapted(unet: Any, targets: Sequence[str], rank: int, alpha: float) -> Any:
-    """A copy of the UNet after add_adapter(LoraConfig(…))."""
+def adapted(unet: Any, targets: Sequence[str], rank: int, alpha: float, place: str = "") -> Any:
+    """A copy of the UNet, or of one place in it, after add_adapter(LoraConfig(…))."""
     from peft import LoraConfig
 
-    unet = copied(unet)
+    unet = copied(unet, place)
     with seeded(8):
         unet.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(targets)))
     return unet
