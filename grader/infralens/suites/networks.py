@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,6 +17,17 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
+
+
+@contextmanager
+def plain_convolutions() -> Iterator[None]:
+    """Convolutions without oneDNN: as small as a suite's they take longer with it."""
+    mkldnn: Any = torch.backends.mkldnn  # its types say that nobody sets it
+    before, mkldnn.enabled = mkldnn.enabled, False
+    try:
+        yield
+    finally:
+        mkldnn.enabled = before
 
 
 def frozen(module: Module, device: str | torch.device = "cpu") -> Module:

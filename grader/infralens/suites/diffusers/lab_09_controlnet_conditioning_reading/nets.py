@@ -20,7 +20,7 @@ from torch import Tensor
 
 from infralens import shapes
 from infralens.examiner import Draw, quiet_transformers
-from infralens.suites.networks import frozen, seeded
+from infralens.suites.networks import frozen, plain_convolutions, seeded
 
 LATENT_CHANNELS = 4
 
@@ -162,7 +162,7 @@ def zero_inputs(nets: Pair) -> Inputs:
 
 def asked(controlnet: Any, inputs: Inputs, scale: Any = 1.0, guess: bool = False) -> Residuals:
     """What a ControlNet (or several in one) answers: down residuals and mid residual."""
-    with torch.no_grad():
+    with torch.no_grad(), plain_convolutions():
         down, mid = controlnet(
             inputs.latents,
             inputs.t,
@@ -224,7 +224,7 @@ def way_through(
 
     def at_mid_block(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         way.hidden = args[0].clone()
-        way.mid_block = lambda hidden: module(hidden, *args[1:], **kwargs)
+        way.mid_block = plain_convolutions()(lambda hidden: module(hidden, *args[1:], **kwargs))
 
     def at_up_block(_: Any, __: Any, kwargs: dict[str, Any]) -> None:
         if way.up is None:
@@ -240,7 +240,7 @@ def way_through(
             for block in unet.up_blocks
         ),
     ]
-    with _watching(*hooks), torch.no_grad():
+    with _watching(*hooks), torch.no_grad(), plain_convolutions():
         unet(
             inputs.latents,
             inputs.t,
@@ -327,14 +327,15 @@ def lent_unet(module: Any) -> Lent:
 
     def answer(sample: Tensor, timestep: Any, embeds: Tensor, down: Any, mid: Any) -> Tensor:
         try:
-            output: Tensor = module(
-                sample,
-                timestep,
-                embeds,
-                # a copy: the library takes residuals out of a list that comes without the mid one
-                down_block_additional_residuals=None if down is None else list(down),
-                mid_block_additional_residual=mid,
-            ).sample
+            with plain_convolutions():
+                output: Tensor = module(
+                    sample,
+                    timestep,
+                    embeds,
+                    # a copy: the library takes residuals out of a list that comes without the mid
+                    down_block_additional_residuals=None if down is None else list(down),
+                    mid_block_additional_residual=mid,
+                ).sample
         except (RuntimeError, IndexError):  # nothing fits: the recorded call says so better
             return torch.zeros_like(sample)
         return output
@@ -410,7 +411,7 @@ def run_of(nets: Pair, scheduler: Any, *, prompts: Tensor, negatives: Tensor, **
         nets.unet.register_forward_pre_hook(at_unet, with_kwargs=True),
         nets.unet.register_forward_hook(lambda _, __, output: run.answers.append(output[0])),
     ]
-    with _watching(*hooks):
+    with _watching(*hooks), plain_convolutions():
         pipe(
             prompt_embeds=prompts,
             negative_prompt_embeds=negatives,

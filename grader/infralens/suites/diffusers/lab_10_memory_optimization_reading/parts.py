@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from infralens import shapes
-from infralens.suites.networks import frozen, seeded
+from infralens.suites.networks import frozen, plain_convolutions, seeded
 
 
 class Lent:
@@ -142,7 +142,7 @@ def _remembering(decoder: Any) -> Iterator[None]:
     """Let the decoder give again what it gave for the same numbers.
 
     Each tile is asked for by the learner's code and by the library, and again by each mistake that
-    is looked for. oneDNN is off: for convolutions as small as these it takes longer than it saves.
+    is looked for.
     """
     given = _pictures(decoder)
 
@@ -152,12 +152,8 @@ def _remembering(decoder: Any) -> Iterator[None]:
         if more or key not in given:
             while len(given) >= MOST_PICTURES:
                 del given[next(iter(given))]
-            mkldnn: Any = torch.backends.mkldnn  # its types say that nobody sets it
-            mkldnn.enabled = False
-            try:
+            with plain_convolutions():
                 given[key] = type(decoder).forward(decoder, sample, *more)
-            finally:
-                mkldnn.enabled = True
         return given[key].clone()  # the caller may write into it
 
     decoder.forward = forward
