@@ -18,13 +18,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from infralens.cli import main
+from infralens.cli import classes, main
 from infralens.course.assigned import Assigned, assigned_by_name, paid
 from infralens.course.batch import judging, local, run
 from infralens.course.batch.finding import find
@@ -652,6 +654,34 @@ def test_results_never_lie_among_the_submissions(out: str, handed_in: Path) -> N
     done = CliRunner().invoke(main, ["batch", str(handed_in), "--output", str(place)])
     assert done.exit_code == 2
     assert "choose an --output of its own" in done.output
+
+
+def test_of_a_course_only_what_was_handed_in_is_graded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, seen = tmp_path / "course", list[str]()
+    whose = ("source/lab-03", "release/lab-03", "submitted/ada/lab-03", "autograded/ada/lab-03")
+    laid_out(course, *(f"{folder}/scheduler.ipynb" for folder in whose))
+
+    def judged(jobs: Sequence[Job], load: Any, at_once: int) -> Any:
+        for job in jobs:
+            seen.append(job.path)
+            yield job, Verdict(report_on(job.lab))
+
+    monkeypatch.setattr(local, "judged_here", judged)
+    command = ["batch", str(course), "--output", str(course / "graded"), "--isolation", "process"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert seen == ["ada/lab-03/scheduler.ipynb"]
+
+
+@pytest.mark.parametrize(("gigabytes", "jobs"), [(0.2, 1), (2.5, 2), (64, 4)])
+def test_as_many_are_graded_at_once_as_cores_and_memory_allow(
+    gigabytes: float, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = SimpleNamespace(available=int(gigabytes * 2**30))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    assert classes._at_once("cpu") == jobs
 
 
 def test_a_course_has_its_own_seed_and_points(

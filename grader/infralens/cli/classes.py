@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + signal.SIGINT
 MOST_TOLD = 10
+BYTES_OF_A_JOB = 2**30  # measured: an examiner, its candidate and the next one take 0.6 to 0.8 GiB
+ON_ONE_GPU = 2  # examiner and candidate each hold a context there
 STATES = ("graded", "refused", "grader failed")
 folder_argument = click.Path(file_okay=False, path_type=Path)
 
@@ -51,7 +53,7 @@ folder_argument = click.Path(file_okay=False, path_type=Path)
     "--output", "out", required=True, type=folder_argument, help="The folder for the results."
 )
 @click.option("--lab", "name", shell_complete=complete_labs, help="All of it is of this lab.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="How many are graded at the same time.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="How many are graded at once.")
 @click.option("--cluster", metavar="ADDRESS", help="Grade through this scheduler of Dask's.")
 @click.option(
     "--isolation",
@@ -60,7 +62,7 @@ folder_argument = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="How a submission is kept apart; process is for files that you trust.",
 )
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed of the whole class.")
 @verbose_option
 @click.pass_context
@@ -102,7 +104,7 @@ def batch(
             try:
                 if work.waiting:
                     with _bar(work) as (on_result, tell):
-                        carry_out(work, out, _judged(jobs, cluster, tell), on_result)
+                        carry_out(work, out, _judged(jobs, cluster, device, tell), on_result)
             except KeyboardInterrupt:
                 interrupted = True
             finally:
@@ -180,12 +182,14 @@ def _require_gradable(work: Plan, isolation: str) -> None:
         )
 
 
-def _judged(jobs: int | None, cluster: str | None, tell: Callable[[str], None]) -> Judged:
+def _judged(
+    jobs: int | None, cluster: str | None, device: str, tell: Callable[[str], None]
+) -> Judged:
     """Who judges: this machine, or those of a cluster."""
     if cluster is None:
         from infralens.course.batch.local import judged_here
 
-        return partial(judged_here, at_once=jobs or _cores())
+        return partial(judged_here, at_once=jobs or _at_once(device))
     from importlib.util import find_spec
 
     if find_spec("distributed") is None:
@@ -196,11 +200,14 @@ def _judged(jobs: int | None, cluster: str | None, tell: Callable[[str], None]) 
     return partial(judged_there, address=cluster, extra=extra, at_once=jobs, tell=tell)
 
 
-def _cores() -> int:
-    """The cores that this process may use: a grade keeps one busy."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _at_once(device: str) -> int:
+    """How many this machine grades at once: a core and a gigabyte each, or a few on one GPU."""
+    if device == "cuda":
+        return ON_ONE_GPU
+    from psutil import virtual_memory
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, virtual_memory().available // BYTES_OF_A_JOB))
 
 
 @contextmanager
