@@ -124,6 +124,7 @@ MAY_KNOW = {
     "infralens.authoring": (
         "infralens.labs",
         "infralens.curriculum",
+        "infralens.interview",
         "infralens.wrong",
         "infralens.report",
         "infralens.grading",

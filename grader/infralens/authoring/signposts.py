@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from infralens.curriculum import Curriculum, Step, read_curriculum, stars
+from infralens.interview import practice
 from infralens.labs import Lab, Place
 from infralens.pages import title
 from infralens.regular import write_whole
@@ -50,6 +51,7 @@ class _Signs:
     def __init__(self, place: Place, labs: dict[str, Lab]) -> None:
         self.place, self.labs = place, labs
         self.path: Curriculum = read_curriculum(place)
+        self.asked_about = {one.about for one in practice(labs.values())}
 
     def page(self, step: Step) -> Path | None:
         if not step.is_lab:
@@ -85,10 +87,20 @@ class _Signs:
             if other is not None:
                 told.append(f"* {word}: {self._link(step, other)}")
         if step.is_lab:
-            told += self._builds_on_this(step)
+            told += [*self._builds_on_this(step), *self._commands(step)]
         elif served := self.path.served(step.name):
             told.append("* Labs: " + ", ".join(self._link(step, lab) for lab in served))
         return "\n".join(told)
+
+    def _commands(self, step: Step) -> Iterator[str]:
+        lab = self.labs.get(step.name)
+        named = [todo for todo in lab.todos if todo.source] if lab else []
+        if lab is None or not named:
+            return
+        todo = named[-1].id if lab.short == lab.name else f"{lab.track}/{named[-1].id}"
+        yield f"* Once it is passed: `infralens source {todo}`, the library's own lines beside yours"
+        then = ["quiz", *(["interview"] if lab.id in self.asked_about else [])]
+        yield "* Then: " + ", ".join(f"`infralens {command} {lab.short}`" for command in then)
 
     def _builds_on_this(self, step: Step) -> Iterator[str]:
         later = [lab for lab in self.path.steps if lab.is_lab and step.name in lab.needs]
