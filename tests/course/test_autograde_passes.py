@@ -33,6 +33,7 @@ from infralens.course.autograde.reading import (
 )
 from infralens.course.autograde.restore import SourceCell, restored_cells
 from infralens.course.autograde.words import explanation
+from infralens.course.kernel import NoVerdictError
 from infralens.course.record import Assignment, Record, write_record
 from infralens.course.results import REPORTS, read_results
 from infralens.course.telling import told
@@ -261,7 +262,7 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             return report
 
         monkeypatch.setattr(bench, "_judged", judged)
-        monkeypatch.setattr(bench, "Examiner", lambda serve: SimpleNamespace(close=lambda: None))
+        monkeypatch.setattr(bench, "Warm", lambda: SimpleNamespace(close=lambda: None))
         monkeypatch.setattr(examine, "unavailable", lambda: None)
         exporter = exporter_of(Converter(course, **config))
         named = {"assignment": "lab-03", "student": "ada", "notebook": "scheduler", "db_url": ""}
@@ -315,7 +316,8 @@ def test_the_report_is_kept_for_the_class_and_an_old_one_is_not(
 FAULTS = {
     "the grader failed": report_of("3.1", fault="the suite is broken"),
     "a todo is missing": report_of("3.1", lab_todos=LAB.todos[:3]),
-    "an examiner that raises": RuntimeError("no memory"),
+    "an examiner that ends": NoVerdictError("the grader ended"),
+    "one that raises": RuntimeError("no memory"),
 }
 
 
@@ -433,9 +435,11 @@ def test_verdicts_are_made_at_once_and_each_question_is_answered_once(
         return replace(report_of(), submission=question.text)
 
     monkeypatch.setattr(bench, "_judged", judged)
-    monkeypatch.setattr(bench, "Examiner", lambda serve: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(bench, "Warm", lambda: SimpleNamespace(close=lambda: None))
     many = Bench(2)
-    questions = [Question(LAB, 1, "sandbox", "x.ipynb", text) for text in ("a", "b", "bad", "c")]
+    questions = [
+        Question(LAB, (), 1, "sandbox", "x.ipynb", text) for text in ("a", "b", "bad", "c")
+    ]
     for question in questions:
         many.ask(question)
         many.ask(question)

@@ -108,10 +108,8 @@ MAY_KNOW = {
     "infralens.course.autograde": (
         "infralens.labs",
         "infralens.report",
-        "infralens.grading",
         "infralens.regular",
         "infralens.show",
-        "infralens.examiner.errors",
         "infralens.examiner.isolation.bubblewrap",
         "infralens.course",
     ),

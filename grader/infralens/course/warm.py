@@ -25,8 +25,9 @@ def answer(question: dict[str, Any], warm: Examiner) -> dict[str, Any]:
             find_lab(question["lab"], labs),
             Path(question["file"]),
             todos=question["todos"],
-            device="auto",
-            isolation="auto",
+            seed=question.get("seed"),
+            device=question.get("device", "auto"),
+            isolation=question.get("isolation", "auto"),
             wishes=Wishes(naming="none" if question["tells"] == "points" else "full"),
             using=warm,
         )

@@ -1,4 +1,8 @@
-"""Examiners that stay warm, a thread each: verdicts are asked for ahead of their turn."""
+"""Examiners that stay warm, a thread each: verdicts are asked for ahead of their turn.
+
+Each is kept by a process of its own: formgrader runs this in a Jupyter server, which has children
+that are no candidates.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from infralens.grading import Examiner, Wishes, grade
+from infralens.course.kernel import Warm
 from infralens.labs import Lab
 from infralens.report import Report
 
@@ -19,6 +23,7 @@ class Question:
     """What a verdict rests on. The same question has the same verdict."""
 
     lab: Lab
+    labs: tuple[str, ...]  # folders in which it may lie besides the kit's own
     seed: int
     isolation: str
     name: str  # of the notebook's file
@@ -38,7 +43,7 @@ class Bench:
         self._waiting: queue.SimpleQueue[tuple[Question, Future[Report]] | None]
         self._waiting = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._examiners: list[Examiner] = []
+        self._examiners: list[Warm] = []
         self._closed = False
 
     def ask(self, question: Question) -> None:
@@ -70,27 +75,32 @@ class Bench:
             own.close()
 
     def _work(self) -> None:
-        own: Examiner | None = None
+        own: Warm | None = None
         while (work := self._waiting.get()) is not None and not self._closed:
             question, verdict = work
             try:
                 if own is None:
-                    own = Examiner(serve=True)
+                    own = Warm()
                     self._examiners.append(own)
                 verdict.set_result(_judged(question, own))
             except BaseException as error:
                 verdict.set_exception(error)
 
 
-def _judged(question: Question, own: Examiner) -> Report:
+def _judged(question: Question, own: Warm) -> Report:
+    """The examiner's report. NoVerdictError where there is none."""
     with tempfile.TemporaryDirectory(prefix="infralens-course-") as folder:
         path = Path(folder).resolve() / question.name
         path.write_text(question.text, encoding="utf-8")
-        return grade(
-            question.lab,
-            path,
-            seed=question.seed,
-            isolation=question.isolation,
-            wishes=Wishes(naming="full"),
-            using=own,
+        return own.ask(
+            {
+                "lab": question.lab.id,
+                "labs": list(question.labs),
+                "file": str(path),
+                "todos": [todo.id for todo in question.lab.todos],
+                "tells": "everything",
+                "seed": question.seed,
+                "isolation": question.isolation,
+                "device": "cpu",
+            }
         )

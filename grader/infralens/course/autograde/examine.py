@@ -22,9 +22,9 @@ from infralens.course.autograde.plan import Pending
 from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
 from infralens.course.autograde.restore import in_order, restored_cells, source_cells
 from infralens.course.autograde.words import explanation, unread
+from infralens.course.kernel import NoVerdictError
 from infralens.course.record import Assignment, read_record
 from infralens.course.telling import told
-from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.labs import find_lab, find_labs
 from infralens.report import Report, TodoResult
@@ -127,7 +127,8 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
     def _question(self, nb: NotebookNode, named: dict[str, str], assigned: Assignment) -> Question:
         lab = find_lab(assigned.lab, find_labs(map(Path, self.labs)))
         name = f"{named['notebook']}.ipynb"
-        return Question(lab, assigned.seed, self.isolation, name, to_examine(nb))
+        labs = tuple(self.labs)
+        return Question(lab, labs, assigned.seed, self.isolation, name, to_examine(nb))
 
     def _report(self, question: Question, named: dict[str, str]) -> Report:
         bench, plan = self._exporter().bench, self._exporter().plan
@@ -136,7 +137,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             self._ask_ahead(pending, named["db_url"])
         try:
             report = bench.report(question)
-        except (UnreadableError, UnavailableError) as error:
+        except NoVerdictError as error:
             raise NotExaminedError(str(error)) from None
         keep(course_of(self), named, question, report)
         if report.grader_error is not None:
