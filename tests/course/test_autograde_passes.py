@@ -449,6 +449,8 @@ def test_verdicts_are_made_at_once_and_each_question_is_answered_once(
     assert sorted(asked) == ["a", "b", "bad", "c"]
     assert len(many._threads) <= 2
     many.close()
+    assert many.report(questions[0]).submission == "a"  # by an examiner that is new
+    many.close()
 
 
 def test_progress_counts_what_is_left() -> None:

@@ -44,7 +44,6 @@ class Bench:
         self._waiting = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._examiners: list[Warm] = []
-        self._closed = False
 
     def ask(self, question: Question) -> None:
         """Have this answered, unless it is being answered already."""
@@ -67,16 +66,17 @@ class Bench:
             del self._verdicts[question.key]  # a regrade is another grade
 
     def close(self) -> None:
-        """End every examiner. What is still asked then has a void report."""
-        self._closed = True
-        for _ in self._threads:
+        """End every examiner; another question starts others. What is being judged is given up."""
+        threads, self._threads = self._threads, []
+        for _ in threads:
             self._waiting.put(None)
-        for own in list(self._examiners):
+        examiners, self._examiners = self._examiners, []
+        for own in examiners:
             own.close()
 
     def _work(self) -> None:
         own: Warm | None = None
-        while (work := self._waiting.get()) is not None and not self._closed:
+        while (work := self._waiting.get()) is not None:
             question, verdict = work
             try:
                 if own is None:

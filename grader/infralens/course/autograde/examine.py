@@ -91,8 +91,11 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             said = "cannot be read"
         else:
             said = self._judge(nb, resources, assigned, checks)
-        student, so_far = resources["nbgrader"]["student"], self._exporter().plan.advance()
-        self.log.info("%s: %s (%s)", student, said, so_far)
+        exporter = self._exporter()
+        so_far = exporter.plan.advance()
+        self.log.info("%s: %s (%s)", resources["nbgrader"]["student"], said, so_far)
+        if exporter.plan.is_done:  # a Jupyter server lives on
+            exporter.bench.close()
         return nb, resources
 
     def _judge(

@@ -46,6 +46,10 @@ class Plan:
                     self._named.add(one)
                     yield one
 
+    @property
+    def is_done(self) -> bool:
+        return self.done >= len(self.pending)
+
     def advance(self) -> str:
         """Count one more as graded. Says how many are, and how long the others will take."""
         self.done += 1
