@@ -9,18 +9,22 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from click.testing import CliRunner
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
+from infralens.cli import main
 from infralens.course.nbgrader import BEGIN, ReleaseError, Wanted, release_labs
 from infralens.course.notebooks import source_notebook
 from infralens.course.record import RecordError, read_record
+from infralens.course.release_passes import AuditRelease, GivenAwayError
 from infralens.labs import Lab, Place, find_lab, find_labs
 from infralens.pages import pieces
 from infralens.stubs import answer_lines
 
 LABS = find_labs()
 LAB = find_lab("lab-03", LABS)
+OWN = Path(__file__).resolve().parents[1] / "attacks" / "lab"
 
 
 def made(lab: Lab, **points: int) -> NotebookNode:
@@ -201,6 +205,37 @@ def test_a_line_of_an_answer_anywhere_stops_the_release_and_the_old_one_stays(
     ):
         list(release_labs(course, [lab], Wanted()))
     assert (course / "release/lab-03/scheduler.ipynb").read_bytes() == before
+
+
+def test_a_lab_of_ones_own_folder_is_released_and_audited_too(course: Path) -> None:
+    (own,) = (lab for lab in find_labs([OWN]) if lab.place.suites == OWN / "suites")
+    (done,) = release_labs(course, [own], Wanted(), [OWN])
+    assert (done.assignment, done.released) == ("attacks-lab-01", True)
+    notebook = nbformat.read(course / "release/attacks-lab-01/lent.ipynb", 4)
+    first = own.todos[0].id
+    assert f'check("attacks/{first}")' in [cell.source for cell in notebook.cells]
+    source = nbformat.read(course / "source/attacks-lab-01/lent.ipynb", 4)
+    AuditRelease().preprocess(source, {})  # knows only the kit's own
+    with pytest.raises(GivenAwayError, match="answer to attacks/"):
+        AuditRelease(labs=[str(OWN)]).preprocess(source, {})
+    assert f"AuditRelease.labs = ['{OWN}']" in (course / "nbgrader_config.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["lab-03", "--points", "3.3=many"], "--points 3.3=many: write TODO=N"),
+        (["lab-03", "--points", "4.1=2"], "--points 4.1=2: There is no todo '4.1'"),
+        (["lab-99"], "There is no lab 'lab-99'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_makes_no_course(
+    given: list[str], said: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(main, ["release", "nbgrader", str(tmp_path / "c"), *given])
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "c").exists()
 
 
 def test_a_record_that_is_unfit_is_one_sentence(tmp_path: Path) -> None:

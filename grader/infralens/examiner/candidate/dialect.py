@@ -17,8 +17,8 @@ QUIET = frozenset(
     (
         *("alias", "autoreload", "autosave", "cd", "conda", "config", "grade", "hint", "infralens"),
         *("load_ext", "logstart", "ls", "mamba", "matplotlib", "pdb", "pdef", "pdoc", "pfile"),
-        *("pinfo", "pinfo2", "pip", "precision", "psource", "pwd", "reload_ext", "sx", "system"),
-        *("timeit", "uv", "who", "whos", "xmode"),
+        *("pinfo", "pinfo2", "pip", "precision", "psource", "pwd", "read", "reload_ext", "sx"),
+        *("system", "timeit", "uv", "who", "whos", "xmode"),
     )
 )
 RUNS = frozenset(("time",))  # %time x = f() binds x
