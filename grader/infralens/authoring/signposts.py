@@ -98,7 +98,7 @@ class _Signs:
         if lab is None or not named:
             return
         todo = named[-1].id if lab.short == lab.name else f"{lab.track}/{named[-1].id}"
-        yield f"* Once it is passed: `infralens source {todo}`, the library's own lines beside yours"
+        yield f"* Once it is passed: `infralens source {todo}`, the library's lines beside yours"
         then = ["quiz", *(["interview"] if lab.id in self.asked_about else [])]
         yield "* Then: " + ", ".join(f"`infralens {command} {lab.short}`" for command in then)
 
