@@ -23,7 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from infralens.cli import main
 from infralens.course import audit, unpacking
 from infralens.course.audit import Auditor, Finding
 from infralens.course.bytecode import HEADER
@@ -265,3 +267,9 @@ def test_every_object_of_a_repository_is_looked_through(tmp_path: Path) -> None:
     assert list(AUDITOR.audit_reached(tmp_path, "main")) == []
     (leak,) = AUDITOR.audit_reached(tmp_path, "told")
     assert leak.where.startswith("told: commit")
+
+
+def test_the_command_prints_a_line_a_leak_and_exits_with_1(tmp_path: Path) -> None:
+    (tmp_path / "told \x1b.md").write_text(LINE, encoding="utf-8")
+    done = CliRunner().invoke(main, ["audit", str(tmp_path)])
+    assert (done.exit_code, done.output) == (1, f"told \\x1b.md: an answer to 3.3: {LINE}\n")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from infralens.authoring.beginning import begin_lab
 from infralens.course.audit import Auditor
 from infralens.course.distinctive import owner_of
 from infralens.course.plumbing import Repository
@@ -18,12 +20,13 @@ from infralens.course.repository import (
     MAIN,
     MANIFEST,
     SOLUTIONS,
+    LeakError,
     Released,
     UnfitFolderError,
     path_of,
     release_repository,
 )
-from infralens.labs import find_labs, own_place
+from infralens.labs import find_labs, own_place, place_at
 from infralens.stubs import answer_lines, regions
 
 LABS = find_labs()
@@ -187,3 +190,78 @@ def test_the_written_files_parse_and_name_where_the_kit_comes_from(course: Path)
     assert (course / ".devcontainer" / container["build"]["dockerfile"]).is_file()
     for line in (course / "constraints.txt").read_text(encoding="utf-8").splitlines():
         Requirement(line)
+
+
+def steps(course: Path) -> dict[str, str]:
+    """The commands of the workflow by the names of their steps."""
+    workflow = yaml.safe_load((course / ".github/workflows/grade.yml").read_text(encoding="utf-8"))
+    listed = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    return {step["name"]: step["run"] for step in listed if "run" in step}
+
+
+def test_the_workflow_grades_what_was_begun_and_comments_the_report(
+    course: Path, tmp_path: Path
+) -> None:
+    """Its commands as they stand, with the kit that is installed here and a `gh` that writes."""
+    folder, programs, summary = tmp_path / "labs", tmp_path / "bin", tmp_path / "summary.md"
+    git(tmp_path, "clone", "-q", str(course), str(folder))
+    programs.mkdir()
+    (programs / "gh").write_text('#!/bin/sh\necho "$@"\ncat report.md\n', encoding="utf-8")
+    (programs / "gh").chmod(0o755)
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    own = {"PATH": path, "GITHUB_STEP_SUMMARY": str(summary), "LC_ALL": "C.UTF-8"}
+    own |= {"GITHUB_REPOSITORY": "me/labs", "GITHUB_SHA": "f00", "GRADER_SOURCE": ""}
+
+    def ran(step: str) -> tuple[int, str]:
+        command = ["bash", "-e", "-c", steps(course)[step]]
+        done = subprocess.run(
+            command, cwd=folder, env=own, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = ran("Install the kit")
+    assert code == 1
+    assert "Set the variable GRADER_SOURCE" in said
+    code, said = ran("Grade")
+    assert code == 0, said
+    assert "nothing to grade" in said
+
+    answers = git(course, "show", f"{SOLUTIONS}:{path_of(LAB)}")
+    (folder / path_of(LAB)).write_text(answers + "\n", encoding="utf-8")
+    code, said = ran("Grade")
+    assert code == 0, said
+    full = f"{LAB.max_score} of {LAB.max_score} points"
+    assert full in summary.read_text(encoding="utf-8")
+    code, said = ran("Comment")
+    assert code == 0, said
+    assert "repos/me/labs/commits/f00/comments -F body=@report.md" in said
+    assert full in said
+
+
+def test_labs_of_an_authors_own_folder_are_released_and_fetched(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    begin_lab("mine", "lab-01", "My Own", own)
+    (lab,) = (lab for lab in find_labs([own]) if lab.track == "mine")
+    folder = tmp_path / "labs"
+    places = [own_place(), place_at(own)]
+    done = release_repository(
+        folder, [lab], places, auditor=Auditor([lab]), labs_source="../mine", with_solutions=True
+    )
+    assert done.solutions
+    assert (folder / path_of(lab)).is_file()
+    assert '"$LABS_SOURCE" ../labs' in steps(folder)["Fetch the labs that are not the kit's"]
+    assert "infralens --labs ../labs grade --all" in steps(folder)["Grade"]
+    assert "git clone ../mine ../labs" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_page_that_gives_an_answer_away_is_not_released(tmp_path: Path) -> None:
+    assert LAB.solution is not None
+    answer = max(answer_lines(LAB.solution.read_text(encoding="utf-8")), key=len)
+    page = tmp_path / "own" / "exercises" / "handbook" / "tips.md"
+    page.parent.mkdir(parents=True)
+    (tmp_path / "own" / "suites").mkdir()
+    page.write_text(f"Write\n\n    {answer}\n", encoding="utf-8")
+    places = [place_at(tmp_path / "own")]
+    with pytest.raises(LeakError, match=r"exercises/handbook/tips\.md: an answer to 1\.\d: "):
+        release_repository(tmp_path / "labs", [LAB], places, auditor=AUDITOR)
+    assert not (tmp_path / "labs").exists()

@@ -80,6 +80,17 @@ MAY_KNOW = {
         "infralens.curriculum",
         "infralens.show",
     ),
+    # What runs where Gradescope grades tells apart what cannot be graded and what fails.
+    "infralens.course.gradescope_run": (
+        "infralens.labs",
+        "infralens.report",
+        "infralens.grading",
+        "infralens.regular",
+        "infralens.show",
+        "infralens.examiner.errors",
+        "infralens.examiner.isolation.bubblewrap",
+        "infralens.course",
+    ),
     "infralens.course": (
         "infralens.documents",
         "infralens.labs",

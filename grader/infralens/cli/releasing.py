@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from infralens.cli.choosing import all_labs, complete_labs, lab_named
+from infralens.cli.choosing import (
+    all_labs,
+    complete_labs,
+    lab_argument,
+    lab_named,
+    require_writable,
+)
 from infralens.cli.group import POINTS_MISSING, UsageError, main
 from infralens.labs import Lab, UnknownLabError, find_todo, own_place, place_at
 
 if TYPE_CHECKING:
+    from infralens.course.gradescope import Visibility
     from infralens.course.record import Tells
 
 
@@ -29,8 +36,15 @@ def release() -> None:
     metavar="SOURCE",
     help="What pip installs the kit from: a path, a package, a git address.",
 )
+@click.option(
+    "--labs-source",
+    metavar="SOURCE",
+    help="What git clones the folder of --labs from, where the labs are not the kit's.",
+)
 @click.option("--with-solutions", is_flag=True, help="Add a branch solutions, of its own history.")
-def repo(folder: Path, grader_source: str | None, with_solutions: bool) -> None:
+def repo(
+    folder: Path, grader_source: str | None, labs_source: str | None, with_solutions: bool
+) -> None:
     """Make a git repository of the labs at FOLDER, for learning alone.
 
     Or release anew into one that was made before: what learners did there is kept.
@@ -39,8 +53,11 @@ def repo(folder: Path, grader_source: str | None, with_solutions: bool) -> None:
     from infralens.course.plumbing import GitError
     from infralens.course.repository import LeakError, UnfitFolderError, release_repository
 
-    if grader_source is not None and (not grader_source.isprintable() or "${{" in grader_source):
-        raise UsageError("--grader-source is one line that pip can install, without `${{`.")
+    for source in (grader_source, labs_source):
+        if source is not None and (
+            not source.isprintable() or "${{" in source or source[:1] == "-"
+        ):
+            raise UsageError(f"{source!r} is no source: name a path, a package or an address.")
     extra = click.get_current_context().obj or []
     labs = all_labs()
     try:
@@ -50,6 +67,7 @@ def repo(folder: Path, grader_source: str | None, with_solutions: bool) -> None:
             [own_place(), *(place_at(path) for path in extra)],
             auditor=Auditor(labs),
             source=grader_source,
+            labs_source=labs_source,
             with_solutions=with_solutions,
         )
     except (UnfitFolderError, GitError) as error:
@@ -161,3 +179,40 @@ def _points(given: tuple[str, ...], chosen: tuple[Lab, ...]) -> dict[str, dict[s
             raise UsageError(f"--points {entry}: {error}") from None
         found.setdefault(lab.id, {})[todo.id] = int(number)
     return found
+
+
+@release.command("gradescope")
+@lab_argument
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default="autograder.zip")
+@click.option(
+    "--tells",
+    type=click.Choice(["everything", "name", "points"]),
+    default="everything",
+    show_default=True,
+    help="How much a learner is told of a wrong answer.",
+)
+@click.option(
+    "--visibility",
+    type=click.Choice(["visible", "after_due_date", "after_published", "hidden"]),
+    default="visible",
+    show_default=True,
+    help="When learners see their results.",
+)
+def gradescope_command(lab: str, output: Path, tells: Tells, visibility: Visibility) -> None:
+    """Make the zip that a Gradescope assignment of LAB takes as its autograder.
+
+    It holds the suite and the solution of the lab: it is for Gradescope, never for learners.
+    """
+    from infralens.course.gradescope import Configuration, autograder
+    from infralens.regular import write_out
+
+    chosen = lab_named(lab)
+    require_writable(output)
+    write_out(output, autograder(chosen, Configuration(chosen.id, tells, visibility)))
+    size = output.stat().st_size / 2**20
+    click.echo(f"{output}: {size:.1f} MiB; the assignment has {chosen.max_score} points.")
+    click.echo("Learners hand in " + chosen.file + ", or a notebook of that name.")
+    click.echo(
+        "A Gradescope container seldom allows a sandbox: there submissions are graded at process "
+        "level, and can read what is installed. Its output tells which level a grade had."
+    )

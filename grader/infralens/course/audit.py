@@ -55,8 +55,8 @@ class Finding:
     def __str__(self) -> str:
         if self.owner is None:
             return f"{self.where}: not looked through: {self.problem}"
-        whose = f"an answer to {self.owner}" if self.owner[-1].isdigit() else self.owner
-        whose = self.owner if self.owner.startswith("the suite") else whose
+        is_suite = self.owner.startswith("the suite")
+        whose = self.owner if is_suite else f"an answer to {self.owner}"
         more = len(self.lines) - 1
         also = f" (and {more} more line{'s' if more > 1 else ''})" if more else ""
         first = self.lines[0].partition("\n")[0]

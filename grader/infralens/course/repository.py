@@ -21,7 +21,7 @@ from infralens import __version__
 from infralens.course.audit import Auditor
 from infralens.course.distinctive import solution_of, stub_text
 from infralens.course.plumbing import Change, Repository, blob_id
-from infralens.labs import Lab, Place
+from infralens.labs import Lab, Place, own_place
 from infralens.stubs import BEGIN, END
 
 DISTRIBUTION = "infralens-labs"
@@ -66,15 +66,17 @@ def release_repository(
     *,
     auditor: Auditor,
     source: str | None = None,
+    labs_source: str | None = None,
     with_solutions: bool = False,
 ) -> Released:
     """Make the repository at `folder`, or a new commit in the one that was made there before.
 
-    `source` is what pip installs the kit from. UnfitFolderError for a folder that is something
+    `source` is what pip installs the kit from, `labs_source` what git clones labs from that are
+    not the kit's. UnfitFolderError for a folder that is something
     else; LeakError where learners would get an answer; GitError when git fails.
     """
     before = _begun_before(folder)
-    files = released_files(labs, places, source)
+    files = released_files(labs, places, source, labs_source)
     for finding in auditor.audit_files(files):
         raise LeakError(str(finding))
     answers = {**files, **solution_files(labs)} if with_solutions else None
@@ -98,7 +100,7 @@ def release_repository(
 
 
 def released_files(
-    labs: Sequence[Lab], places: Sequence[Place], source: str | None
+    labs: Sequence[Lab], places: Sequence[Place], source: str | None, labs_source: str | None
 ) -> dict[str, bytes]:
     """What learners get, by path. Stubs are made from their solutions, where these are here.
 
@@ -118,11 +120,17 @@ def released_files(
         keep_trailing_newline=True,
         trim_blocks=True,
     )
-    quoted = shlex.quote(source) if source else '"$GRADER_SOURCE"'
+    known = {
+        "labs": labs,
+        "source": source,
+        "labs_source": labs_source,
+        "own": any(place != own_place() for place in places),
+        "quoted": shlex.quote(source) if source else '"$GRADER_SOURCE"',
+        "quoted_labs": shlex.quote(labs_source) if labs_source else '"$LABS_SOURCE"',
+    }
     for name, template in TEMPLATES.items():
-        text = environment.get_template(template).render(labs=labs, source=source, quoted=quoted)
-        files[name] = text.encode()
-    files["constraints.txt"] = "".join(f"{pin}\n" for pin in _pins()).encode()
+        files[name] = environment.get_template(template).render(known).encode()
+    files["constraints.txt"] = "".join(f"{pin}\n" for pin in pins()).encode()
     return files
 
 
@@ -150,7 +158,7 @@ def _exercises(place: Place) -> Iterator[tuple[str, bytes]]:
             yield f"exercises/{inside.as_posix()}", path.read_bytes()
 
 
-def _pins() -> Iterator[str]:
+def pins() -> Iterator[str]:
     """What the kit needs, in the versions that are installed here."""
     for line in sorted(importlib.metadata.requires(DISTRIBUTION) or []):
         needed = Requirement(line)
