@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infralens.labs import DEFAULT_TRACK, Lab
+from infralens.labs import DEFAULT_TRACK, PACKAGE, Lab
 from infralens.stubs import regions, stub_of
 
 LEAST = 20  # visible bytes of several lines of an answer together, and what is looked up
@@ -24,6 +24,7 @@ LEAST_ANSWER = 24  # of one line: `return sample / scale` may be anybody's
 LEAST_SUITE = 36  # suites are long, and much in them says nothing: `n = draw.integer(5, 20)`
 CONTROL = bytes({*range(32)} - {*b"\t\n\r\f\x1b"})
 DELETED = bytes(sorted({*range(256)} - {*range(0x21, 0x7F)}))
+LABS = ("exercises", "solutions", "suites")  # parts of an installed package
 BYTE_ORDER = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32"}
 BYTE_ORDER |= {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -77,10 +78,11 @@ def distinctive_lines(labs: Sequence[Lab]) -> Distinctive:
     """What gives away an answer or a suite of these labs."""
     texts = {text: None for lab in labs for text in _public(lab)}  # the handbook is everybody's
     public = b"\n".join(bare(text.encode()) for text in texts)
+    everyday = _lines_of_the_kit()
     known: dict[bytes, dict[tuple[bytes, Line], None]] = {}
     for line, least in (secret for lab in labs for secret in _secret(lab)):
         whole = bare(line.text.encode())
-        if len(whole) >= least and whole not in public:
+        if len(whole) >= least and whole not in everyday and whole not in public:
             known.setdefault(whole[:LEAST], {})[whole, line] = None
     return Distinctive({first: list(lines) for first, lines in known.items()})
 
@@ -122,6 +124,15 @@ def _public(lab: Lab) -> Iterator[str]:
         if path.is_file():
             yield path.read_text(encoding="utf-8", errors="replace")
     yield from (hint for todo in lab.todos for hint in todo.hints)
+
+
+def _lines_of_the_kit() -> set[bytes]:
+    """The lines of the kit outside of its suites: `def __call__(self, *args: Any) -> Any:`."""
+    found: set[bytes] = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] not in LABS:
+            found |= {bare(line) for line in path.read_bytes().splitlines()}
+    return found
 
 
 def _secret(lab: Lab) -> Iterator[tuple[Line, int]]:
