@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from infralens.authoring.beginning import begin_lab
 from infralens.course.audit import Auditor
 from infralens.course.distinctive import owner_of
-from infralens.course.plumbing import Repository
+from infralens.course.plumbing import Change, Repository
 from infralens.course.repository import (
     MAIN,
     MANIFEST,
@@ -153,7 +153,7 @@ def test_what_is_something_else_or_unfinished_is_refused_and_left_as_it_is(
     other, empty = tmp_path / "other", tmp_path / "project"
     other.mkdir()
     (other / "thesis.tex").write_text("mine", encoding="utf-8")
-    Repository.begun(empty)
+    Repository.begun(empty).write(MAIN, Change("theirs", {"thesis.tex": b"mine"}))
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     for folder, said in ((other, "something else"), (empty, "something else"), (file, "no folder")):
@@ -166,6 +166,14 @@ def test_what_is_something_else_or_unfinished_is_refused_and_left_as_it_is(
     git(learned, "switch", "-qc", "elsewhere")
     with pytest.raises(UnfitFolderError, match="not on branch main"):
         released(learned)
+
+
+def test_a_repository_without_a_commit_is_released_into(tmp_path: Path) -> None:
+    """As it is cloned from where it is to be pushed, whatever its first branch is called."""
+    git(tmp_path, "init", "-q", "-b", "trunk", "labs")
+    assert released(tmp_path / "labs").main
+    assert git(tmp_path / "labs", "symbolic-ref", "HEAD") == MAIN
+    assert git(tmp_path / "labs", "status", "--porcelain") == ""
 
 
 def test_nothing_of_the_repositorys_own_runs(learned: Path, tmp_path: Path) -> None:

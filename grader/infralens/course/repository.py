@@ -95,6 +95,7 @@ def release_repository(
         repository.run(["read-tree", "-m", "-u", *trees])
         repository.run(["update-ref", MAIN, main, before or "0" * 40])
         repository.run(["update-ref", "-d", NEXT])
+        repository.run(["symbolic-ref", "HEAD", MAIN])
     solutions = None if answers is None else _write_solutions(repository, answers)
     return Released(len(files), main, solutions, kept)
 
@@ -182,6 +183,10 @@ def _begun_before(folder: Path) -> str | None:
         raise UnfitFolderError(f"{folder} holds something else; name a folder that is not there.")
     repository = Repository(folder)
     before = repository.commit_at(MAIN)
+    if [path.name for path in folder.iterdir()] == [".git"] and not repository.run(
+        ["for-each-ref"]
+    ):
+        return None  # as it is cloned from where it is to be pushed
     if before is None or MANIFEST not in repository.files_at(before):
         raise UnfitFolderError(f"{folder} is a repository of something else; name another folder.")
     if repository.branch() != MAIN:
