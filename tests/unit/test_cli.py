@@ -501,6 +501,13 @@ def test_help_tells_each_command_in_a_whole_sentence(infralens: Run) -> None:
     assert "..." not in commands
 
 
+def test_read_alone_shows_the_path_and_then_the_labs_that_are_not_on_it(infralens: Run) -> None:
+    lines = infralens("read").stdout.splitlines()
+    names = [line.split()[0] for line in lines if line.strip()]
+    assert names[0] == "overview"
+    assert names.index("lab-03") < names.index("lab-90")
+
+
 def test_read_prints_the_page(infralens: Run) -> None:
     result = infralens("read", "lab-90")
     assert result.exit_code == 0

@@ -45,7 +45,7 @@ def show_text(
 
 
 def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: Console) -> None:
-    """Print pages and labs in their order, with difficulty and minutes where a table has them."""
+    """Print pages and labs in their order, with difficulty and minutes; other labs come last."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -63,6 +63,9 @@ def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: 
         else:
             continue
         table.add_row(name, *([called, step.effort] if wide else [f"{called} {step.effort}"]))
+    for lab in labs:
+        if path.step(lab.id) is None:  # of an author's own folder
+            table.add_row(Text(lab.short, "bold"), lab.title)
     console.print(table)
 
 
