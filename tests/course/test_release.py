@@ -207,6 +207,20 @@ def test_a_line_of_an_answer_anywhere_stops_the_release_and_the_old_one_stays(
     assert (course / "release/lab-03/scheduler.ipynb").read_bytes() == before
 
 
+def test_a_file_beside_the_notebook_that_holds_an_answer_is_not_released(course: Path) -> None:
+    assert LAB.solution is not None
+    beside = course / "source/lab-03/helper.py"
+    before = (course / "release/lab-03/scheduler.ipynb").read_bytes()
+    beside.write_bytes(LAB.solution.read_bytes())
+    try:
+        with pytest.raises(ReleaseError, match=r"helper\.py: an answer to 3\."):
+            list(release_labs(course, [LAB], Wanted()))
+    finally:
+        beside.unlink()
+    (left,) = (course / "release/lab-03").iterdir()
+    assert left.read_bytes() == before
+
+
 def test_a_lab_of_ones_own_folder_is_released_and_audited_too(course: Path) -> None:
     (own,) = (lab for lab in find_labs([OWN]) if lab.place.suites == OWN / "suites")
     (done,) = release_labs(course, [own], Wanted(), [OWN])

@@ -24,8 +24,10 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from infralens import __version__
+from infralens.course.audit import Auditor
 from infralens.course.notebooks import assignment_of, notebook_of, source_notebook
 from infralens.course.record import Assignment, Record, Tells, read_record, write_record
+from infralens.course.release_passes import auditor_of
 from infralens.labs import Lab
 from infralens.regular import read_regular, write_below
 
@@ -101,12 +103,13 @@ def release_labs(
     course = course.resolve()
     record = read_record(course) or Record(__version__)
     course.mkdir(parents=True, exist_ok=True)
-    _write_config(course, tuple(own_labs))
-    api = _api(course)
+    own = tuple(own_labs)
+    _write_config(course, own)
+    api, auditor = _api(course), auditor_of(tuple(map(str, own)))
     for lab in labs:
         name = assignment_of(lab)
         decided = _decided(lab, record.assignments.get(name), wanted)
-        done = _release_one(course, lab, decided, api)
+        done = _release_one(course, lab, decided, api, auditor)
         if done.released:
             known = {**record.assignments, name: decided}
             record = replace(record, kit=__version__, assignments=known)
@@ -128,7 +131,9 @@ def _decided(lab: Lab, known: Assignment | None, wanted: Wanted) -> Assignment:
     )
 
 
-def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) -> Released:
+def _release_one(
+    course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI, auditor: Auditor
+) -> Released:
     name = assignment_of(lab)
     notebook = source_notebook(lab, decided.points, explain=decided.explain, tells=decided.tells)
     handed_in, differing = _bound_cells(api, name, notebook_of(lab), notebook)
@@ -157,6 +162,8 @@ def _release_one(course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI) 
             if "KeyboardInterrupt" in result["error"] or "SystemExit" in result["error"]:
                 raise KeyboardInterrupt  # nbgrader catches it with all else
             raise ReleaseError(f"{name} was not released: {_reason(result)}")
+        for finding in auditor.audit(course / "release" / name):  # files beside the notebook too
+            raise ReleaseError(f"{name} was not released: {finding}")
     return Released(name, lab, released=True, remarks=tuple(remarks))
 
 
@@ -211,7 +218,11 @@ def _keep_edited(course: Path, source: Path, notebook: NotebookNode) -> str | No
 def _kept_if_it_fails(folder: Path) -> Iterator[None]:
     """nbgrader removes a release before it makes the next one: put it back when that fails."""
     if not folder.is_dir():
-        yield
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return
     with tempfile.TemporaryDirectory(prefix="infralens-release-") as kept:
         shutil.copytree(folder, Path(kept) / folder.name)
