@@ -821,6 +821,9 @@ def test_code_is_the_same_whatever_its_comments_and_blanks() -> None:
     assert code == code_digest(json.dumps({"cells": cells}).encode(), "a.ipynb")
     assert len({code_digest(odd, "a.py") for odd in ODD}) == len(ODD)
     assert code not in {code_digest(odd, "a.ipynb") for odd in ODD}
+    begun = time.process_time()
+    code_digest(b"(" * (1 << 20), "a.py")
+    assert time.process_time() - begun < 2, "a file of nothing but brackets takes its time"
 
 
 def test_a_course_pays_what_it_says_for_what_was_passed(lent: Lab) -> None:

@@ -222,3 +222,13 @@ def test_no_scheduler_is_one_sentence(
     job = Job("key", lent, "ada/lent.py", "sha", 7, "sandbox", "cpu")
     with pytest.raises(UnavailableError, match=f"No scheduler answers at {dask.address}"):
         list(cluster.judged_there([job], lambda job: b"", address=dask.address))
+
+
+@pytest.mark.parametrize("address", ["foo", "http://here:1", "tcp://here", "tcp://here:port"])
+def test_what_is_no_address_is_one_sentence(
+    address: str, lent: Lab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = Job("key", lent, "ada/lent.py", "sha", 7, "sandbox", "cpu")
+    with pytest.raises(UnavailableError, match=f"no scheduler at {address}: .*tcp://192"):
+        list(cluster.judged_there([job], lambda job: b"", address=address))
+    assert "Traceback" not in capfd.readouterr().err

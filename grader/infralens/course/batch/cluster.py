@@ -18,6 +18,8 @@ from typing import Any
 
 import dask
 from distributed import Client, Future
+from distributed.comm import parse_address, parse_host_port
+from distributed.comm.registry import get_backend
 
 from infralens.course.batch import worker as there
 from infralens.course.batch.judging import Job, Verdict, void
@@ -129,6 +131,7 @@ class _Work:
 @contextmanager
 def _connected(address: str, patience: float) -> Iterator[Client]:
     """A client. UnavailableError where no scheduler answers for so many seconds."""
+    _require_address(address)
     quick = {"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s"}
     with dask.config.set(quick), _silent():
         deadline = time.monotonic() + patience
@@ -136,10 +139,10 @@ def _connected(address: str, patience: float) -> Iterator[Client]:
             try:
                 client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
                 break
-            except (OSError, ValueError) as error:
-                if time.monotonic() > deadline or isinstance(error, ValueError):
-                    reason = f"No scheduler answers at {address}: {error}."
-                    raise UnavailableError(reason) from None
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    reason = f"No scheduler answers at {address}: {error}"
+                    raise UnavailableError(f"{reason.rstrip('.')}.") from None
                 time.sleep(POLL_SECONDS)
         try:
             yield client
@@ -149,6 +152,17 @@ def _connected(address: str, patience: float) -> Iterator[Client]:
                     client.run(there.end, on_error="ignore")
             with suppress(Exception):
                 client.close(timeout=1)
+
+
+def _require_address(address: str) -> None:
+    """UnavailableError for what is no address: a client that is made of one breaks noisily."""
+    try:
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        parse_host_port(place)
+    except ValueError as error:
+        example = "an address is like tcp://192.168.0.7:8786"
+        raise UnavailableError(f"There is no scheduler at {address}: {error}; {example}.") from None
 
 
 @contextmanager
