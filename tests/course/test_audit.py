@@ -104,6 +104,9 @@ PLACES: dict[str, Callable[[str], bytes]] = {
     "the HTML output of a notebook": lambda line: notebook(output={"text/html": coloured(line)}),
     "a notebook in a string": lambda line: json.dumps(notebook(line).decode()).encode(),
     "a page": lambda line: f"<html><body>{coloured(line)}</body></html>".encode(),
+    "a page with a number that is no letter": lambda line: (
+        f"&#{'9' * 5000};{coloured(line)}".encode()
+    ),
     "a zip": lambda line: zipped(line.encode()),
     "a name in a zip": lambda line: zipped(b"", name=f"{line}.txt"),
     "a wheel of bytecode": lambda line: zipped(compiled(f"def f(sample):\n    {line}\n"), "m.pyc"),

@@ -17,6 +17,7 @@ import fastjsonschema
 import pytest
 from click.testing import CliRunner
 
+from infralens.authoring.beginning import begin_lab
 from infralens.cli import main
 from infralens.course import gradescope_run
 from infralens.course.gradescope import VISIBILITIES, Configuration, autograder
@@ -173,6 +174,28 @@ def test_the_zip_holds_its_scripts_executable_and_no_other_lab(tmp_path: Path) -
     assert f"solutions/{LAB.track}/{LAB.folder}/{LAB.file}" in held
     assert not [lab.id for lab in others if lab.folder in held or lab.suite.name in held]
     assert "__pycache__" not in held
+
+
+def test_a_lab_of_an_authors_own_folder_is_the_one_that_the_kit_in_the_zip_finds(
+    tmp_path: Path,
+) -> None:
+    begin_lab("mine", "lab-01", "My Own", tmp_path / "own")
+    (lab,) = (lab for lab in find_labs([tmp_path / "own"]) if lab.track == "mine")
+    source = tmp_path / "source"
+    with zipfile.ZipFile(io.BytesIO(autograder(lab, replace(TOLD, lab=lab.id)))) as archive:
+        archive.extractall(source)
+    program = (
+        "import sys; from pathlib import Path; from infralens.labs import find_labs\n"
+        "print(*((lab.id, lab.solution.is_file()) for lab in find_labs([Path(sys.argv[1])])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(source / "labs")],
+        env={**os.environ, "PYTHONPATH": str(source / "kit")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "('mine/lab-01', True)\n"
 
 
 PYTHON3 = """#!{python}

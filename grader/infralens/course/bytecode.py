@@ -23,6 +23,7 @@ HEADER = 16  # bytes before the code: magic number, flags, date, size
 LEAST_WORDS = 7  # `return sample / scale` are four
 SECONDS = 30
 MEMORY = 2**30
+MOST_SHOWN = 200  # letters of a constant: one may be loaded a million times
 Words = tuple[str, ...]
 SILENT = {"RESUME", "CACHE", "PRECALL", "PUSH_NULL", "COPY_FREE_VARS", "MAKE_CELL", "POP_TOP"}
 SILENT |= {"NOP", "SWAP", "COPY", "EXTENDED_ARG", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"}
@@ -111,7 +112,8 @@ def _words(instruction: dis.Instruction) -> Iterator[str]:
         return
     if name in ("LOAD_CONST", "RETURN_CONST", "LOAD_SMALL_INT"):
         if not isinstance(value, CodeType):
-            yield f"const {sorted(map(repr, value)) if isinstance(value, frozenset) else value!r}"
+            shown = sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
+            yield f"const {shown}"[:MOST_SHOWN]
         if name == "RETURN_CONST":
             yield "RETURN_VALUE"
     elif name.startswith(("LOAD_", "STORE_", "DELETE_")):

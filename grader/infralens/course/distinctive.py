@@ -28,6 +28,7 @@ LABS = ("exercises", "solutions", "suites")  # parts of an installed package
 BYTE_ORDER = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32"}
 BYTE_ORDER |= {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+LONG_NUMBER = re.compile(rb"&#[xX]?[0-9a-fA-F]{9,};?")  # no letter, and no int either
 TAG = re.compile(rb"<[^<>]{0,500}>")
 TEXT_SHARE = 0.95  # of the bytes of a text are no control characters
 NESTED = 2  # JSON in a string of JSON
@@ -209,6 +210,7 @@ def _views(data: bytes) -> Iterator[bytes]:
 
 
 def _without_markup(text: bytes) -> Iterable[bytes]:
+    text = LONG_NUMBER.sub(b"", text)
     for less in (text, TAG.sub(b"", text)):
         yield html.unescape(less.decode("latin-1")).encode("utf-8")
 

@@ -10,6 +10,7 @@ import bz2
 import io
 import lzma
 import re
+import struct
 import tarfile
 import time
 import zipfile
@@ -25,6 +26,7 @@ MOST_BYTES = 1024 * MIB  # of all of them
 MOST_PARTS = 200_000
 MOST_SECONDS = 600.0
 MOST_DEPTH = 8
+LZMA_MEMORY = 256 * MIB
 UNKNOWN = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"7z\xbc\xaf\x27\x1c": "7z",
@@ -36,6 +38,7 @@ LOOSE = re.compile(rb"(blob|tree|commit|tag) \d+\0")
 BROKEN = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tarfile.TarError, OSError, EOFError),
     *(ValueError, RuntimeError, NotImplementedError, KeyError, IndexError, RevisionError),
+    *(MemoryError, OverflowError, struct.error),
 )
 
 
@@ -88,7 +91,7 @@ def _parts(data: bytes) -> Iterator[tuple[str, bytes | ClosedError]]:
     elif data.startswith(b"BZh"):
         yield from _streams(data, bz2.BZ2Decompressor)
     elif data.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
-        yield from _streams(data, lzma.LZMADecompressor)
+        yield from _streams(data, lambda: lzma.LZMADecompressor(memlimit=LZMA_MEMORY))
     elif data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0:
         yield from _loose_object(data)
     elif data.startswith(b"PACK"):
