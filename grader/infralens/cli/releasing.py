@@ -45,9 +45,9 @@ def release() -> None:
 def repo(
     folder: Path, grader_source: str | None, labs_source: str | None, with_solutions: bool
 ) -> None:
-    """Make a git repository of the labs at FOLDER, for learning alone.
+    """Make a git repository for learning alone.
 
-    Or release anew into one that was made before: what learners did there is kept.
+    It holds the labs, their pages and what grades every push. Or release anew into one that was made before: what learners did there is kept.
     """
     from infralens.course.audit import Auditor
     from infralens.course.plumbing import GitError
@@ -199,9 +199,9 @@ def _points(given: tuple[str, ...], chosen: tuple[Lab, ...]) -> dict[str, dict[s
     help="When learners see their results.",
 )
 def gradescope_command(lab: str, output: Path, tells: Tells, visibility: Visibility) -> None:
-    """Make the zip that a Gradescope assignment of LAB takes as its autograder.
+    """Make the autograder of a Gradescope assignment.
 
-    It holds the suite and the solution of the lab: it is for Gradescope, never for learners.
+    The zip holds the suite and the solution of the lab: it is for Gradescope, never for learners.
     """
     from infralens.course.gradescope import Configuration, autograder
     from infralens.regular import write_out
