@@ -47,7 +47,8 @@ def repo(
 ) -> None:
     """Make a git repository for learning alone.
 
-    It holds the labs, their pages and what grades every push. Or release anew into one that was made before: what learners did there is kept.
+    It holds the labs, their pages and what grades every push. Run again with the same FOLDER, it
+    adds a commit: what learners did there is kept.
     """
     from infralens.course.audit import Auditor
     from infralens.course.plumbing import GitError
