@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from infralens.authoring.texts import says_masked, unfinished
+from infralens.authoring.texts import READ, dead_readings, says_masked, unfinished
 from infralens.cli import main
 from infralens.labs import Lab, find_lab, find_labs
 
@@ -19,6 +19,18 @@ def test_what_a_lab_masks_is_said_on_its_page_and_in_its_stub(lab: Lab) -> None:
     for path in (lab.page, lab.stub):
         for name in lab.masked:
             assert says_masked(path.read_text(encoding="utf-8"), name)
+
+
+def test_the_sections_that_docstrings_send_to_are_there() -> None:
+    exercises, sent = LABS[0].place.exercises, 0
+    for lab in LABS:
+        assert lab.solution is not None
+        text = lab.solution.read_text(encoding="utf-8")
+        assert list(dead_readings(text, exercises)) == []
+        sent += len(READ.findall(text))
+    assert sent > 15
+    for dead in ('handbook/process.md, "No such"', 'handbook/no.md, "Flow"'):
+        assert len(list(dead_readings(f"Read: {dead}.", exercises))) == 1
 
 
 @pytest.mark.parametrize(

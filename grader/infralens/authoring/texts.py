@@ -13,7 +13,7 @@ from pathlib import Path
 
 from infralens.authoring.proofs import Proof
 from infralens.labs import Lab
-from infralens.pages import anchors, section
+from infralens.pages import anchor, anchors, section
 from infralens.quiz import questions_of
 from infralens.stubs import MarkerError, answer_lines, stub_of
 from infralens.wrong import FILE, BadWrongAnswerError, EditError, wrong_answers
@@ -24,6 +24,7 @@ QUESTIONS = 3
 LONG_LINE = 20  # a shorter line of an answer (`return x`) gives nothing away
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+READ = re.compile(r"Read: (handbook/[\w-]+\.md), \"([^\"]+)\"")
 OUTSIDE = ("http://", "https://", "mailto:")
 
 
@@ -57,6 +58,8 @@ def prove_texts(proof: Proof) -> None:
     for name in lab.loaded:
         if not _is_module(name):
             proof.fault(f"lab.yaml: loaded is {name}, which no installed module is called")
+    for problem in dead_readings(_text(lab.solution), lab.place.exercises):
+        proof.fault(problem)
     for problem in unfinished(lab):
         proof.fault(problem)
     for problem in suspect_faults(lab):
@@ -102,6 +105,13 @@ def suspect_faults(lab: Lab) -> Iterator[str]:
             yield f"{use.path.name}, line {use.line}: {use.sentence}"
     except SyntaxError as error:
         yield f"{Path(error.filename or '').name}, line {error.lineno} is no Python"
+
+
+def dead_readings(solution: str, exercises: Path) -> Iterator[str]:
+    """Every `Read: handbook/page.md, "Section"` of a docstring that leads nowhere."""
+    for page, heading in READ.findall(solution):
+        if broken_link(exercises / "page", f"{page}#{anchor(heading)}"):
+            yield f"a docstring reads {page}, {heading!r}, which is not there"
 
 
 def says_masked(text: str, name: str) -> bool:
@@ -202,11 +212,11 @@ def broken_link(page: Path, target: str) -> str | None:
     """What is wrong with a link of a page, if anything is."""
     if target.startswith(OUTSIDE):
         return None
-    path, _, anchor = target.partition("#")
+    path, _, wanted = target.partition("#")
     linked = (page.parent / path).resolve() if path else page
     if not linked.exists():
         return f"{target}, which is not there"
-    if anchor and anchor not in anchors(linked.read_text(encoding="utf-8")):
+    if wanted and wanted not in anchors(linked.read_text(encoding="utf-8")):
         return f"{target}, which has no such heading"
     return None
 
