@@ -427,8 +427,12 @@ def become_view(tensor: Tensor, kind: int) -> None:
 def plain_run(pipe: Any, prompt: Any, steps: int, generator: Any, call: dict[str, Any]) -> Tensor:
     """The pipeline's picture. oneDNN takes longer for such small convolutions than it saves."""
     settings = {"num_inference_steps": steps, "generator": generator, "output_type": "pt"}
-    with torch.backends.mkldnn.flags(enabled=False):
+    mkldnn: Any = torch.backends.mkldnn  # its flags() sets more, and warns
+    before, mkldnn.enabled = mkldnn.enabled, False
+    try:
         images: Tensor = pipe(prompt, **settings, **call).images
+    finally:
+        mkldnn.enabled = before
     return images
 
 
