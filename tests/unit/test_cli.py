@@ -495,6 +495,11 @@ def test_a_narrow_terminal_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> No
     assert {word for lab in find_labs() for word in lab.title.split()} <= words
 
 
+def test_help_lists_every_command() -> None:
+    listed = main.list_commands(click.Context(main))
+    assert sorted(listed) == sorted(main.commands)
+
+
 def test_help_tells_each_command_in_a_whole_sentence(infralens: Run) -> None:
     commands = infralens("--help", env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
     assert "grade" in commands

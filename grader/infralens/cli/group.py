@@ -46,7 +46,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
-    *("reset", "solution", "doctor", "check", "wrong", "new"),
+    *("interview", "reset", "solution", "source", "doctor", "check", "wrong", "new"),
     *("release", "audit", "batch", "class-report", "completion"),
 )
 
