@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,6 +119,7 @@ def nbgrader_command(
 
     try:
         from infralens.course.nbgrader import ReleaseError, Wanted, release_labs
+        from infralens.course.notebooks import assignment_of
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{error.name} is not installed: `pip install 'infralens-labs[course]'` installs it."
@@ -140,9 +142,10 @@ def nbgrader_command(
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     count = len(chosen) - len(stuck)
     click.echo(f"{count} of {len(chosen)} assignments in {time.monotonic() - begun:.0f} s.")
-    click.echo(f"Learners get what lies in {course / 'release'}; next, in {course}:")
+    click.echo(f"Learners get what lies in {course / 'release'}.")
+    name = shlex.quote(str(course))
     click.echo(
-        "  nbgrader db student import FILE.csv, nbgrader formgrader, nbgrader autograde NAME"
+        f"Next: when work came in, `cd {name} && nbgrader autograde {assignment_of(chosen[0])}`."
     )
     if stuck:
         click.get_current_context().exit(POINTS_MISSING)
