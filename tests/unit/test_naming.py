@@ -333,3 +333,15 @@ def test_what_fails_before_the_learner_does_is_another_mistake(pair: Names) -> N
     with running(trial), pytest.raises(LearnerError) as caught:
         check(RehearsedCandidate({"f": learner}))
     assert pair.find("90.1", "test_f", trial, caught.value, check) is None
+
+
+def test_a_mistake_that_is_right_there_is_not_the_one_that_was_made(pair: Names) -> None:
+    """What is almost the right answer is like every mistake that is right there."""
+
+    def check(candidate: Any) -> None:
+        assert_equals(candidate.f(MANY[:2]), library=lambda: MANY[:2])
+
+    trial = Trial()
+    with running(trial), pytest.raises(MismatchError) as caught:
+        check(RehearsedCandidate({"f": lambda n: n * (1 + 2e-7)}))
+    assert pair.find("90.1", "test_f", trial, caught.value, check) is None

@@ -103,11 +103,11 @@ class Evidence:
         if replayed.answer is _NOTHING:
             return Fit.SILENT
         alike = self._came_alike(replayed)
+        wrong = self._is_wrong(replayed.answer)
         if alike and same_answer(replayed.answer, self.wrong, self.tolerance):
-            return Fit.FITS
-        if not alike or self._is_wrong(replayed.answer):
-            return Fit.CONTRADICTS
-        return Fit.UNAFFECTED
+            # Near the limit an answer that is right there is like the learner's, which is not.
+            return Fit.FITS if wrong or self.judge is None else Fit.UNAFFECTED
+        return Fit.CONTRADICTS if wrong or not alike else Fit.UNAFFECTED
 
     def is_random(self, misconception: Misconception, given: Given) -> bool:
         """Whether it answers otherwise each time: such an answer speaks neither for nor against."""
