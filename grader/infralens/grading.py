@@ -70,11 +70,12 @@ def rehearse(
     using: Examiner,
     seed: int,
     wishes: Wishes = Wishes(),  # noqa: B008  # frozen
+    sabotaged: bool = False,
 ) -> Report:
     """Grade the lab's wrong answer of this name (None: its solution) in the examiner itself.
 
     For proving labs. No answer has to cross to the examiner, so what is right here needs a grade;
-    what is wrong is wrong.
+    what is wrong is wrong. With `sabotaged`, the library's answers are slightly wrong.
     """
     assert lab.solution is not None
     request = Request(
@@ -86,5 +87,6 @@ def rehearse(
         isolation="process",
         wishes=wishes,
         rehearsed=name or "",
+        sabotaged=sabotaged,
     )
     return using.ask(request)

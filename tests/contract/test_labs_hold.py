@@ -12,6 +12,7 @@ import pytest
 
 import share
 from infralens.authoring import Proof, margin_lines, prove
+from infralens.grading import Examiner
 from infralens.labs import Lab, find_labs
 
 LABS = find_labs()
@@ -26,17 +27,19 @@ def test_the_lab_is_proven(
     record_property: Callable[[str, object], None],
     base_seed: int,
     request: pytest.FixtureRequest,
+    warm: Examiner,
 ) -> None:
     day = share.Share.named(request.config.option.share)
     if share.whole(day, lab):
         few = None if day.day is None else share.CROSSING
-        proof: Proof = prove(lab, seeds=SEEDS, first_seed=base_seed, crossing=few)
+        proof: Proof = prove(lab, seeds=SEEDS, first_seed=base_seed, crossing=few, using=warm)
     else:
         proof = prove(
             lab,
             seeds=SEEDS_OF_A_SHARE,
             first_seed=base_seed,
             chosen=lambda names: day.part(share.MISCONCEPTIONS, names),
+            using=warm,
         )
     record_property("margins", margin_lines(proof))
     assert [fault.sentence for fault in proof.faults] == []

@@ -28,7 +28,6 @@ SOLUTION_SHARE = 0.25  # of the tolerance, in float32
 HALF_SHARE = 0.5  # of the tolerance, in half precision
 SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-zeros answer
 HALF = ("float16", "bfloat16")
-SABOTAGED = ("-m", "infralens.examiner.run.sabotage")
 LEVELS = (TRUSTED, "auto")  # auto is the sandbox, where there is one
 CROSSING = 3  # misconceptions that are graded as a learner's file is; the examiner runs the others
 OnStep = Callable[[str], None]
@@ -45,6 +44,7 @@ def prove(
     nameless: bool = False,
     on_step: OnStep = lambda step: None,
     despite_texts: bool = False,
+    using: Examiner | None = None,
 ) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
 
@@ -53,7 +53,8 @@ def prove(
     learners do, at the two levels in turn; the examiner runs the others.
     With `nameless`, wrong answers that have no name are judged too, and the names they get noted.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
-    asked, since another might be the one that it alone catches.
+    asked, since another might be the one that it alone catches. With `using`, in an examiner that
+    is warm.
     """
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
@@ -66,7 +67,7 @@ def prove(
         return proof
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))
-        warm = stack.enter_context(examiner(serve=True))
+        warm = using or stack.enter_context(examiner(serve=True))
         workbench = Workbench(proof, folder, warm, on_step, first_seed, chosen, crossing)
         prove_stub(workbench)
         if prove_solution(workbench, seeds):
@@ -364,11 +365,10 @@ def prove_margins(proof: Proof) -> None:
 def prove_sabotage(bench: Workbench) -> None:
     """With the live library perturbed, no check that asks it may pass the solution."""
     bench.on_step("sabotaged library")
-    path = bench.folder / bench.proof.lab.file
-    path.write_text(bench.solution(), encoding="utf-8")
-    with examiner(program=SABOTAGED) as sabotaged:
-        lab, seed = bench.proof.lab, bench.first_seed
-        report = grade(lab, path, seed=seed, isolation=TRUSTED, using=sabotaged)
+    lab, seed = bench.proof.lab, bench.first_seed
+    todos = [todo.id for todo in lab.todos]
+    wishes = Wishes(naming="none")
+    report = rehearse(lab, None, todos, using=bench.warm, seed=seed, wishes=wishes, sabotaged=True)
     for todo in report.todos:
         for check in todo.checks:
             if check.status == "passed" and "library" in check.reference:

@@ -1,7 +1,7 @@
-"""`python -m infralens.examiner.run.sabotage`: an examiner with a faulty library.
+"""A faulty library, for proving suites.
 
-For proving suites: the library gives slightly wrong answers, and whatever is held against it must
-then fail, the solution included. A check that still passes does not really ask the library.
+It gives slightly wrong answers, and whatever is held against it must then fail, the solution
+included. A check that still passes does not really ask the library.
 """
 
 from __future__ import annotations
@@ -36,14 +36,3 @@ def perturbed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: perturbed(item) for key, item in value.items()}
     return None
-
-
-def main() -> None:
-    """Serve as the examiner does, hearing the library slightly wrong."""
-    from infralens.examiner.service import serve
-
-    serve.main(hear=perturbed)
-
-
-if __name__ == "__main__":
-    main()

@@ -35,7 +35,7 @@ class Request:
     """What to grade, and how.
 
     `rehearsed` is the name of a wrong answer of the lab's own to the todo, or "" for its solution:
-    these are run in the examiner.
+    these are run in the examiner. `sabotaged` has it hear the library slightly wrong meanwhile.
     """
 
     lab: Lab
@@ -46,6 +46,7 @@ class Request:
     isolation: str
     wishes: Wishes = Wishes()
     rehearsed: str | None = None
+    sabotaged: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -80,6 +81,7 @@ class Request:
             "processes": self.lab.processes,
             "wishes": asdict(self.wishes),
             "rehearsed": self.rehearsed,
+            "sabotaged": self.sabotaged,
         }
 
 

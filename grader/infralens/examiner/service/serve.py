@@ -41,27 +41,21 @@ SANDBOX_PROCESSES = 64  # threads count too; a process level limit would count t
 
 @dataclass(frozen=True)
 class Service:
-    """What outlives a request, and how this examiner hears the library."""
+    """What outlives a request."""
 
     spares: Spares
     suites: ImportedSuites
     replays: Replays
-    hear: Callable[[Any], Any]
 
 
-def main(hear: Callable[[Any], Any] = lambda answer: answer) -> None:
-    """Serve until stdin ends. Whatever happens, no process of a candidate is left.
-
-    `hear` is what a check makes of the library's answers: a proof of the suites has them wrong.
-    """
+def main() -> None:
+    """Serve until stdin ends. Whatever happens, no process of a candidate is left."""
     requests, events = sys.stdin, _private_stdout()
     stay_private()  # before there is a token to be read
     events.write('\n{"event": "private"}\n')
     events.flush()
     token = _token(requests)
-    service = Service(
-        Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), Replays(), hear
-    )
+    service = Service(Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), Replays())
     spares = service.spares
 
     def end(*_: object) -> None:
@@ -222,7 +216,6 @@ def _result(
                 device=device,
                 todos=frozenset(request["todos"]),
                 emit=emit,
-                hear=service.hear,
                 **request["wishes"],
             )
             run_checks(plugin, service.suites)
@@ -237,6 +230,8 @@ def _rehearsal(
 ) -> dict[str, Any]:
     """The result of a wrong answer of the lab's own, which is run in this process."""
     from infralens.examiner.mistakes.rehearse import rehearsed
+    from infralens.examiner.run.sabotage import perturbed
+    from infralens.examiner.run.trial import plainly
 
     lab, device = lab_of(request), _device(request["device"])
     assert lab.solution is not None
@@ -254,7 +249,7 @@ def _rehearsal(
         device=device,
         todos=frozenset(request["todos"]),
         emit=emit,
-        hear=service.hear,
+        hear=perturbed if request["sabotaged"] else plainly,
         **request["wishes"],
     )
     return _result_event(plugin, device, request["isolation"], ())
