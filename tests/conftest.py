@@ -23,6 +23,8 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# Two workers have two cores: with threads of torch's own, each waits for the other's.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import share
 from infralens.examiner.isolation.bubblewrap import unavailable
