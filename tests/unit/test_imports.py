@@ -150,6 +150,7 @@ MAY_KNOW = {
         "infralens.examiner",
         "infralens.shapes",
         "infralens.suites.networks",
+        "infralens.suites.releases",
         "infralens.suites.schedulers",
     ),
     "infralens.shapes": ("infralens.shapes",),
@@ -158,7 +159,7 @@ MAY_KNOW = {
 }
 QUIZ = (*MAY_KNOW["infralens.suites"], "infralens.quiz")
 SUITES_MAY_USE = {
-    *("torch", "numpy", "pytest"),
+    *("torch", "numpy", "pytest", "packaging"),
     *("diffusers", "accelerate", "peft", "safetensors", "tokenizers", "transformers"),
 }
 SOURCES = sorted(PACKAGE.rglob("*.py"))

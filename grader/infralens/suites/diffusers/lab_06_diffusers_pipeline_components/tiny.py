@@ -21,6 +21,7 @@ import torch
 
 from infralens.examiner import Draw, quiet_transformers
 from infralens.suites.networks import seeded
+from infralens.suites.releases import since
 
 Files = dict[str, bytes]
 
@@ -214,8 +215,10 @@ def pipeline(files: Files, device: str, dtype: torch.dtype = torch.float32) -> A
     from diffusers import StableDiffusionPipeline
 
     left_out = dict.fromkeys(set(ALL) - set(json.loads(files["model_index.json"])))
+    # Before 0.40 a `dtype` is dropped with no more than a warning; since then `torch_dtype` is old.
+    asked = {"dtype" if since("0.40") else "torch_dtype": dtype}
     with written(files) as folder:
-        pipe = StableDiffusionPipeline.from_pretrained(folder, dtype=dtype, **left_out)
+        pipe = StableDiffusionPipeline.from_pretrained(folder, **asked, **left_out)
     pipe.set_progress_bar_config(disable=True)
     return pipe.to(device, silence_dtype_warnings=True)
 

@@ -32,6 +32,7 @@ from infralens.examiner import (
 )
 from infralens.suites.diffusers.lab_08_lora_injection_reading import given as ours
 from infralens.suites.diffusers.lab_08_lora_injection_reading import tiny
+from infralens.suites.releases import since
 
 BESIDE = Path(__file__).with_name("given.py").read_text(encoding="utf-8")
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -1364,11 +1365,13 @@ def parsed_by_the_library(adapters: dict[str, dict[str, Tensor]]) -> dict[str, d
     from peft.tuners.lora import LoraLayer
 
     unet = tiny.loaded(file_of(adapters, ["peft"] * len(adapters)))
+    # Before 0.40 the rank of the first module is the alpha of all, in a file without alphas.
+    field = "lora_alpha" if since("0.40") else "r"
     return {
         name: {
             "A": layer.lora_A["default_0"].weight,
             "B": layer.lora_B["default_0"].weight,
-            "alpha": float(layer.lora_alpha["default_0"]),
+            "alpha": float(getattr(layer, field)["default_0"]),
         }
         for name, layer in unet.named_modules()
         if isinstance(layer, LoraLayer)
