@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infralens.cli import main
 from infralens.labs import Lab
 from infralens.wrong import wrong_answers
 from variants import LABS, solution_of
@@ -56,3 +57,16 @@ def test_the_readme_lists_the_lab_with_its_points(lab: Lab) -> None:
     page = f"exercises/{lab.track}/{lab.folder}/README.md"
     row = next((line for line in README.splitlines() if page in line), "")
     assert row.rstrip(" |").endswith(f"| {lab.max_score}"), page
+
+
+def test_the_readme_speaks_of_commands_that_there_are() -> None:
+    named = set(re.findall(r"(?:^|`|\n|&& |bin/)infralens ([a-z][a-z-]+)", README))
+    assert named - set(main.commands) == set()
+    assert {"grade", "batch", "release", "audit"} <= named
+
+
+@pytest.mark.parametrize("word", ["signals", "home folder", "progress.json", "network", "tracing"])
+def test_the_readme_says_what_the_level_of_processes_cannot_stop(word: str) -> None:
+    level = re.search(r"\* \*process\*:(.*?)\n\* \*sandbox\*", README, re.S)
+    assert level is not None
+    assert word in " ".join(level[1].split())

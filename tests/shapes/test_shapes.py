@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,25 @@ def test_a_negative_prompt_keeps_a_colour_away(pipe: Any) -> None:
     # Cyan is what the shipped weights like best when no colour is named.
     assert cyans("") >= 4
     assert cyans("cyan") == 0
+
+
+def test_pictures_are_drawn_on_one_thread_and_the_others_come_back() -> None:
+    seen: list[int] = []
+
+    class Pipe:
+        device = torch.device("cpu")
+
+        def __call__(self, prompts: Sequence[str], **options: object) -> SimpleNamespace:
+            seen.append(torch.get_num_threads())
+            return SimpleNamespace(images=[None] * len(prompts))
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        sampling.sample(Pipe(), ["a star"], [0], Request())
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_four_pictures_are_quick(pipe: Any) -> None:

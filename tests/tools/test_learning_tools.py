@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
-from infralens.cli import main
+from infralens.cli import learning, main
 from infralens.labs import find_lab, find_labs
 from infralens.quiz import questions_of, shown
 
@@ -80,6 +82,14 @@ def test_what_has_not_the_form_of_an_answer_is_asked_again() -> None:
     result = run("quiz", "lab-03", text="nonsense\n901\n")
     assert "That is no answer of this kind." in result.output
     assert "Right: 901" in result.output
+
+
+def test_a_quiz_says_that_it_works_while_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    screen = Console(file=said, force_terminal=True, width=80)
+    monkeypatch.setattr(learning, "terminal", lambda stderr=False: screen)
+    run("quiz", "lab-03", text="")
+    assert "working out the answers" in said.getvalue()
 
 
 def test_a_quiz_can_be_left_in_the_middle() -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from infralens.authoring.texts import READ, dead_readings, says_masked, unfinished
 from infralens.cli import main
+from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.labs import Lab, find_lab, find_labs
 
 LABS = find_labs()
@@ -58,3 +59,14 @@ def test_a_handbook_page_that_is_left_to_write_is_a_fault_and_labs_of_ones_own_a
     assert run(main, ["--labs", "my labs", "init", "work"]).exit_code == 0
     assert (tmp_path / "work" / "mine" / "lab-07-my-own" / "my_own.py").is_file()
     assert (tmp_path / "work" / "handbook" / "scheduler.md").is_file()
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_a_failure_without_a_name_sends_to_a_section(lab: Lab) -> None:
+    read = [likely_reading(lab, todo.id) for todo in lab.todos]
+    assert all("#" in page for page in read)
+
+
+def test_the_todo_on_training_targets_sends_to_them() -> None:
+    lab = find_lab("lab-01", LABS)
+    assert likely_reading(lab, "1.8") == "handbook/objective.md#four-targets"
