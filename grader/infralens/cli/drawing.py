@@ -1,4 +1,4 @@
-"""For pictures: generate, try."""
+"""For pictures: generate, try, show."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ import click
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from infralens.labs import Lab
 
 from infralens.cli.choosing import (
     file_option,
+    lab_argument,
     lab_named,
     program,
     require_writable,
     workspace_or_usage,
 )
-from infralens.cli.group import POINTS_MISSING, BrokenKitError, UsageError, main
+from infralens.cli.group import (
+    GRADER_FAILED,
+    POINTS_MISSING,
+    WRONG_USAGE,
+    BrokenKitError,
+    UsageError,
+    main,
+)
 
 
 def _no_nan(ctx: click.Context, param: click.Parameter, value: float) -> float:
@@ -147,6 +156,68 @@ def try_(
         f"`{program()} grade lab-06 --todo 6.5` looks for the reason."
     )
     ctx.exit(POINTS_MISSING)
+
+
+@main.command()
+@lab_argument
+@file_option("Draw with this file.")
+@out_option("LAB.png")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
+@click.pass_context
+def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) -> None:
+    """Draw what your own code does, step by step, beside diffusers.
+
+    Your functions run as when they are graded, on a denoiser that is exact for a few hundred
+    pictures: a mistake is seen in what comes out.
+    """
+    import subprocess
+    import sys
+
+    from infralens import workspace
+    from infralens.show.pictures import DRAWN
+
+    chosen = lab_named(lab)
+    if chosen.id not in DRAWN:
+        drawn = ", ".join(name.removeprefix("diffusers/") for name in DRAWN)
+        raise UsageError(f"{chosen.short} has no picture yet; these have one: {drawn}.")
+    if out == Path("LAB.png"):
+        out = Path(f"{chosen.name}.png")
+    here = file or workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace).file(chosen)
+    _require_png(out)
+    if _is_the_stub(here, chosen):
+        click.echo(f"Nothing is drawn: no function in {here} is started.", err=True)
+        ctx.exit(POINTS_MISSING)
+    if sys.stderr.isatty():
+        click.echo(f"Drawing with {here} …", err=True)
+    program = (sys.executable, "-P", "-m", "infralens.show.pictures")
+    with subprocess.Popen([*program, chosen.id, str(here), str(out), str(seed)]) as process:
+        try:
+            code = process.wait()
+        finally:
+            process.terminate()  # Ctrl-C: it clears away what it started, and writes nothing
+    if code:
+        ctx.exit(code if code in (POINTS_MISSING, WRONG_USAGE) else GRADER_FAILED)
+    click.echo(f"{out}: what {here} draws, beside diffusers")
+
+
+def _require_png(out: Path) -> None:
+    """UsageError for a file that is no PNG, or cannot be written."""
+    if out.suffix.lower() != ".png":
+        raise UsageError(f"{out} does not end in .png, the one format that is written.")
+    require_writable(out)
+    if out.is_symlink() or (out.exists() and not out.is_file()):
+        raise UsageError(f"{out} is no regular file; name one that is, or a new one.")
+
+
+def _is_the_stub(path: Path, lab: Lab) -> bool:
+    """Whether the file is the untouched stub: told before torch is imported."""
+    from infralens.examiner.candidate.submission import read_bytes
+    from infralens.examiner.errors import UnreadableError
+
+    try:
+        return read_bytes(path) == lab.stub.read_bytes()
+    except UnreadableError as error:
+        raise UsageError(str(error)) from None
 
 
 def _is_not_started(path: Path, name: str) -> bool:

@@ -45,8 +45,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 ORDER = (
-    *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "quiz"),
-    *("interview", "reset", "solution", "source", "doctor", "check", "wrong", "new"),
+    *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "show"),
+    *("quiz", "interview", "reset", "solution", "source", "doctor", "check", "wrong", "new"),
     *("release", "audit", "batch", "class-report", "completion"),
 )
 

@@ -1,0 +1,11 @@
+"""`infralens show`: pictures of what a learner's functions do. Importing this imports no torch."""
+
+from __future__ import annotations
+
+DRAWN = {
+    "diffusers/lab-03": "lab_03",
+}
+"""The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
+
+`mine` has the submission's functions and classes: a candidate's, or a module's own.
+"""

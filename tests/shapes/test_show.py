@@ -1,0 +1,168 @@
+"""`infralens show`: what a learner's functions do, as a picture."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from infralens.candidate.loading import load
+from infralens.cli import main
+from infralens.labs import Lab, find_lab, find_labs
+from infralens.show.pictures import DRAWN, lab_03
+from infralens.show.pictures.answers import NotDrawnError, number, tensor
+from infralens.show.pictures.look import as_png
+
+LABS = find_labs()
+SCHEDULER = find_lab("lab-03", LABS)
+FEW = 6  # steps
+
+
+def solved(lab: Lab, right: str = "", wrong: str = "") -> ModuleType:
+    """The lab's solution, here; with one line of it written otherwise."""
+    assert lab.solution is not None
+    text = lab.solution.read_text(encoding="utf-8")
+    assert right in text
+    return load(text.replace(right, wrong) if right else text, lab.solution.name)
+
+
+def end_of_a_run(mine: Any) -> torch.Tensor:
+    network = lab_03.network_of(50)
+    noise = torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(4))
+    return lab_03.run_of(mine, FEW, noise, network).samples[-1]
+
+
+def test_the_solution_draws_the_library_s_picture() -> None:
+    mine = end_of_a_run(lab_03.theirs(solved(SCHEDULER), FEW))
+    library = end_of_a_run(lab_03.library(FEW))
+    torch.testing.assert_close(mine, library, atol=1e-4, rtol=0)
+    assert library.std() > 0.2  # it is a picture
+
+
+MISTAKES = [
+    ("return sample / math.sqrt(sigma**2 + 1)", "return sample"),
+    ("return sample / math.sqrt(sigma**2 + 1)", "return sample / sigma"),
+    ("derivative * (sigma_next - sigma)", "derivative * (sigma - sigma_next)"),
+    ("x0 = x - sigma * output", "x0 = x - output"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), MISTAKES)
+def test_a_wrong_scheduler_makes_a_visibly_wrong_picture(right: str, wrong: str) -> None:
+    mine = end_of_a_run(lab_03.theirs(solved(SCHEDULER, right, wrong), FEW))
+    library = end_of_a_run(lab_03.library(FEW))
+    gap = (mine.clamp(-1, 1) - library.clamp(-1, 1)).square().mean().sqrt()
+    assert gap > 0.1  # a tenth of the way from grey to white, all over
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_drawn_for_every_lab_that_says_so(name: str) -> None:
+    import importlib
+
+    drawing = importlib.import_module(f"infralens.show.pictures.{DRAWN[name]}")
+    png = as_png(drawing.draw(solved(find_lab(name, LABS)), 1))
+    with Image.open(io.BytesIO(png)) as image:
+        assert image.format == "PNG"
+        assert image.width > 600
+        assert image.convert("L").getextrema()[0] < 60  # not blank
+    assert len(png) < 100_000
+
+
+HOSTILE = [
+    None,
+    [0.0] * 6,
+    torch.zeros(2, 2),
+    torch.tensor([1.0, float("nan")]),
+    torch.tensor([1.0, float("inf")]),
+    torch.zeros(2, dtype=torch.complex64),
+    torch.zeros(2, dtype=torch.bool),
+    torch.zeros(2, device="meta"),
+    SimpleNamespace(shape=(2,)),
+]
+
+
+@pytest.mark.parametrize("answer", HOSTILE, ids=lambda value: type(value).__name__)
+def test_only_a_finite_tensor_of_the_right_shape_is_drawn(answer: Any) -> None:
+    with pytest.raises(NotDrawnError, match=r"`Euler\.step` gave .+\."):
+        tensor(answer, (2,), "Euler.step")
+    assert tensor(torch.ones(2).half(), (2,), "Euler.step").dtype == torch.float64
+
+
+@pytest.mark.parametrize("answer", [None, True, "1", float("nan"), 10**400, torch.ones(2)])
+def test_only_a_finite_number_is_drawn_with(answer: Any) -> None:
+    with pytest.raises(NotDrawnError, match=r"`Euler\.init_noise_sigma` .+\."):
+        number(answer, "Euler.init_noise_sigma")
+    assert number(torch.tensor([14.5]), "σ") == 14.5
+
+
+def shown(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "infralens", "show", "lab-03", "--file", str(file), *words]
+    return subprocess.run(program, capture_output=True, text=True, cwd=file.parent, timeout=300)
+
+
+def test_the_picture_is_drawn_in_a_candidate_and_written_whole(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    assert SCHEDULER.solution is not None
+    file.write_bytes(SCHEDULER.solution.read_bytes())
+    done = shown(file, "--out", "drawn.png", "--seed", "5")
+    assert (done.returncode, done.stderr) == (0, "")
+    with Image.open(tmp_path / "drawn.png") as image:
+        image.load()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["drawn.png", "mine.py"]
+
+
+def test_code_that_raises_is_told_in_a_sentence_that_names_the_function(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    assert SCHEDULER.solution is not None
+    text = SCHEDULER.solution.read_text(encoding="utf-8")
+    right = "return sample / math.sqrt(sigma**2 + 1)"
+    file.write_text(text.replace(right, "raise KeyError('\x1b[31m')"), encoding="utf-8")
+    done = shown(file)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Nothing is drawn: In `Euler.scale_model_input`: your code raised"
+    )
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "lab-03.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["diffsynth/lab-10"], "diffsynth/lab-10 has no picture yet"),
+        (["lab-03", "--out", "a.gif"], "does not end in .png"),
+        (["lab-03", "--out", "link.png", "--file", "there.py"], "is no regular file"),
+        (["lab-03", "--file", "none.py"], "There is no file none.py"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.py").write_text("", encoding="utf-8")
+    Path("link.png").symlink_to("elsewhere.png")
+    if "--file" not in words:
+        words = [*words, "--file", "there.py"]
+    result = CliRunner().invoke(main, ["show", *words])
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_untouched_stub_is_told_so(tmp_path: Path) -> None:
+    out = str(tmp_path / "a.png")
+    result = CliRunner().invoke(
+        main, ["show", "lab-03", "--file", str(SCHEDULER.stub), "--out", out]
+    )
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Nothing is drawn: no function in ")
+    assert not Path(out).exists()
