@@ -142,8 +142,12 @@ class Lab:
 
 def own_place() -> Place:
     """Where this installation's labs lie: in the package (wheel) or in the checkout (editable)."""
-    home = PACKAGE if is_installed() else PACKAGE.parents[1]
-    return Place(PACKAGE / "suites", home / "exercises", home / "solutions")
+    return Place(PACKAGE / "suites", home() / "exercises", home() / "solutions")
+
+
+def home() -> Path:
+    """Where what is not code lies: in the package (wheel) or in the checkout (editable)."""
+    return PACKAGE if is_installed() else PACKAGE.parents[1]
 
 
 def is_installed() -> bool:

@@ -46,7 +46,7 @@ def excerpt(source: Source, search: Sequence[str] | None = None) -> Excerpt:
     `search` is where packages are looked for, by default where Python would. NoSourceError when
     the installed library has moved on.
     """
-    path, inner = _module(source.name, sys.path if search is None else search)
+    path, inner = module_file(source.name, sys.path if search is None else search)
     lines = path.read_text(encoding="utf-8").splitlines()
     node = _definition(ast.parse("\n".join(lines)), inner)
     if node is None:
@@ -65,7 +65,7 @@ def excerpt(source: Source, search: Sequence[str] | None = None) -> Excerpt:
     return Excerpt(path, first, tuple(taken))
 
 
-def _module(name: str, search: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+def module_file(name: str, search: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """The file of the longest part of a dotted name that is a module, and what is left of it."""
     parts = name.split(".")
     file: Path | None = None

@@ -29,8 +29,11 @@ MAY_KNOW = {
     "infralens.pages": (),
     "infralens.regular": (),
     "infralens.revisions": ("infralens.examiner.isolation.bubblewrap", "infralens.regular"),
+    "infralens.unstable": ("infralens.sources",),
     # It says which isolation is there by asking those who make it.
     "infralens.doctor": (
+        "infralens.labs",
+        "infralens.unstable",
         "infralens.examiner.isolation.bubblewrap",
         "infralens.examiner.isolation.probes",
         "infralens.examiner.isolation.seccomp",

@@ -1,0 +1,200 @@
+"""Names of other libraries that may change without notice, and why the kit leans on them.
+
+Private names, what a library calls experimental, and methods that are called with a stand-in for
+`self`, which has no more than they ask for today. A suite that lacks one fails in the middle of a
+grade; `infralens doctor` looks for all of them before, without importing the libraries.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeGuard
+
+from infralens.sources import NoSourceError, module_file
+
+
+@dataclass(frozen=True)
+class Unstable:
+    """A name, from the package on, of the class or module that defines it; and why it is used."""
+
+    name: str
+    why: str
+
+    @property
+    def package(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def compiled(self) -> bool:
+        """Whether only torch itself can tell: a part of it is no Python."""
+        return self.package == "torch"
+
+
+FLUX = "diffusers.pipelines.flux.pipeline_flux"
+FLUX_FROM_IMAGE = "diffusers.pipelines.flux.pipeline_flux_img2img.FluxImg2ImgPipeline"
+SD = "diffusers.pipelines.stable_diffusion"
+SD3_FROM_IMAGE = (
+    "diffusers.pipelines.stable_diffusion_3.pipeline_stable_diffusion_3_img2img"
+    ".StableDiffusion3Img2ImgPipeline"
+)
+SDXL = "diffusers.pipelines.stable_diffusion_xl"
+CONTROLNET = "diffusers.pipelines.controlnet.pipeline_controlnet.StableDiffusionControlNetPipeline"
+GUIDANCE = "diffusers.guiders.classifier_free_guidance.ClassifierFreeGuidance"
+MODULAR = "diffusers.modular_pipelines"
+
+UNSTABLE = (
+    # Schedulers
+    Unstable(
+        "diffusers.schedulers.scheduling_ddim.DDIMScheduler._threshold_sample",
+        "lab 02 grades dynamic thresholding alone; `step` does it amid other things",
+    ),
+    Unstable(
+        "diffusers.schedulers.scheduling_ddpm.DDPMScheduler._threshold_sample",
+        "the same of DDPM",
+    ),
+    Unstable(
+        "diffusers.schedulers.scheduling_ddpm.DDPMScheduler._get_variance",
+        "lab 02 grades a learned variance, of which `step` shows only a draw; "
+        "diffsynth/lab-10 breaks a run off inside a step",
+    ),
+    # Pipelines, of which a check wants one part and not the run
+    Unstable(f"{FLUX}.FluxPipeline._pack_latents", "lab 05 grades packing alone"),
+    Unstable(f"{FLUX}.FluxPipeline._unpack_latents", "lab 05 grades unpacking alone"),
+    Unstable(f"{FLUX}.calculate_shift", "lab 03 reads it out of the file, without the imports"),
+    Unstable(
+        f"{FLUX_FROM_IMAGE}._encode_vae_image", "lab 05: Flux' latents of an image, of a stand-in"
+    ),
+    Unstable(
+        f"{SDXL}.pipeline_stable_diffusion_xl_img2img"
+        ".StableDiffusionXLImg2ImgPipeline.prepare_latents",
+        "lab 05: latents of an image with a mean for each channel, of a stand-in",
+    ),
+    Unstable(
+        f"{SDXL}.pipeline_stable_diffusion_xl.StableDiffusionXLPipeline._get_add_time_ids",
+        "lab 07 reads it out of the file and calls it with a stand-in",
+    ),
+    Unstable(
+        f"{SD}.pipeline_stable_diffusion.StableDiffusionPipeline.prepare_latents",
+        "lab 06: latents of any size, of a stand-in",
+    ),
+    Unstable(
+        f"{SD}.pipeline_stable_diffusion.StableDiffusionPipeline._interrupt",
+        "diffsynth/lab-04 stops the library's loop, as its callback may",
+    ),
+    Unstable(
+        f"{SD}.pipeline_stable_diffusion.rescale_noise_cfg",
+        "lab 04 reads it out of the file, without the imports",
+    ),
+    Unstable(
+        f"{SD}.pipeline_stable_diffusion_img2img.StableDiffusionImg2ImgPipeline.get_timesteps",
+        "lab 06: where a run from an image begins, of a stand-in",
+    ),
+    Unstable(
+        f"{SD3_FROM_IMAGE}.get_timesteps",
+        "a question of diffsynth/lab-04 asks it, of a stand-in",
+    ),
+    Unstable(
+        f"{CONTROLNET}.prepare_image",
+        "lab 09 reads it out of the file, and calls it with a stand-in",
+    ),
+    Unstable(
+        "diffusers.training_utils.compute_snr",
+        "lab 01 reads it out of the file, without the imports",
+    ),
+    # What diffusers calls experimental
+    Unstable(GUIDANCE, "diffsynth/lab-04: guidance in a window, called experimental"),
+    Unstable(f"{GUIDANCE}._is_cfg_enabled", "which turns that window guides"),
+    Unstable(
+        f"{MODULAR}.modular_pipeline.PipelineState",
+        "lab 05 hands latents to the blocks below; modular pipelines are called experimental",
+    ),
+    Unstable(
+        f"{MODULAR}.flux.decoders.FluxDecodeStep", "lab 05: Flux' decoding without a whole run"
+    ),
+    Unstable(
+        f"{MODULAR}.stable_diffusion_xl.decoders.StableDiffusionXLDecodeStep",
+        "lab 05: decoding with a mean for each channel",
+    ),
+    # torch
+    Unstable(
+        "torch._C.DisableTorchFunctionSubclass",
+        "a tensor of a learner's own class is looked at without running its code",
+    ),
+    Unstable(
+        "torch.utils._python_dispatch.TorchDispatchMode",
+        "counts the bytes that are alive at once, in the examiner and in lab 10's references",
+    ),
+    Unstable("torch.utils._pytree.tree_leaves", "finds the tensors in what an operation gives"),
+    Unstable("torch._foreach_lerp_", "an average of all weights while the shipped model is fitted"),
+    Unstable("torch.nn.Module._parameters", "a copy of a network that shares its numbers"),
+    Unstable("torch.nn.Module._modules", "the same, of its parts"),
+    Unstable("torch.nn.Module._buffers", "the same, of its buffers"),
+    Unstable("torch.nn.Module._forward_hooks", "hooks that a trace must leave as they were"),
+    Unstable("torch.nn.Module._forward_pre_hooks", "the same, before a forward"),
+    # pytest
+    Unstable(
+        "_pytest.python.Function._fixtureinfo",
+        "which arguments a check takes, to run it in a warm examiner without a session",
+    ),
+)
+
+
+def missing(search: Sequence[str] | None = None) -> tuple[Unstable, ...]:
+    """Those whose source, as installed, defines them no more; not the compiled ones.
+
+    `search` is where packages are looked for, by default where Python would. A package that is not
+    there at all lacks each of its names.
+    """
+    where = tuple(sys.path if search is None else search)
+    return tuple(one for one in UNSTABLE if not one.compiled and not _is_defined(one.name, where))
+
+
+def compiled() -> tuple[str, ...]:
+    """The names that only torch itself can tell of."""
+    return tuple(one.name for one in UNSTABLE if one.compiled)
+
+
+def _is_defined(name: str, search: tuple[str, ...]) -> bool:
+    try:
+        path, inner = module_file(name, search)
+    except NoSourceError:
+        return False
+    body: list[ast.stmt] = _tree(path).body
+    *owners, last = inner
+    for owner in owners:
+        body = [
+            inside
+            for node in body
+            if isinstance(node, ast.ClassDef) and node.name == owner
+            for inside in node.body
+        ]
+    return any(last in _names(node) for node in body)
+
+
+@lru_cache(maxsize=32)
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    """What a statement of a module or a class defines, and what a method sets on `self`."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    if isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+    if isinstance(node, ast.FunctionDef):
+        yield from (inside.attr for inside in ast.walk(node) if _is_set_on_self(inside))
+
+
+def _is_set_on_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
