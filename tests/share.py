@@ -26,6 +26,7 @@ TESTS = Path(__file__).resolve().parent
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
 CROSSING = 3  # wrong answers of each lab
+CROSSING_OF_ALL = 10  # the same in a run of everything
 # These take the longest, so they begin first: two workers are to end together.
 DEAREST = (
     "diffusers/lab-10",
@@ -45,6 +46,11 @@ class Share:
     @classmethod
     def named(cls, text: str) -> Share:
         return cls(None if text == ALL else datetime.date.fromisoformat(text))
+
+    @property
+    def crossing(self) -> int:
+        """How many wrong answers of a lab go to a process of their own."""
+        return CROSSING_OF_ALL if self.day is None else CROSSING
 
     def part(self, of: int, names: Iterable[str]) -> frozenset[str]:
         """One part in `of` of these; so many days in a row take every one of them."""
@@ -89,11 +95,11 @@ def whole(share: Share, lab: Lab) -> bool:
 def crossing(share: Share, lab: Lab, wrong: Sequence[str]) -> dict[str, str]:
     """The wrong answers of a lab that go to a process of their own, and the level of each.
 
-    The examiner runs the others itself. In a run of everything all of them go.
+    The examiner runs the others itself, in a run of everything too: they are edits of our own.
     """
     taken = sorted(wrong if whole(share, lab) else share.part(WRONG, wrong))
-    if share.day is not None:
-        taken = random.Random(share.day.toordinal()).sample(taken, min(CROSSING, len(taken)))
+    drawn = random.Random((share.day or datetime.date.today()).toordinal())
+    taken = drawn.sample(taken, min(share.crossing, len(taken)))
     return {name: ("process", "auto")[turn % 2] for turn, name in enumerate(taken)}
 
 

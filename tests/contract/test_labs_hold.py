@@ -31,8 +31,9 @@ def test_the_lab_is_proven(
 ) -> None:
     day = share.Share.named(request.config.option.share)
     if share.whole(day, lab):
-        few = None if day.day is None else share.CROSSING
-        proof: Proof = prove(lab, seeds=SEEDS, first_seed=base_seed, crossing=few, using=warm)
+        proof: Proof = prove(
+            lab, seeds=SEEDS, first_seed=base_seed, crossing=day.crossing, using=warm
+        )
     else:
         proof = prove(
             lab,
