@@ -26,6 +26,7 @@ from infralens.stubs import pieces as pieces_of_code
 LEARNER = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 INTERVIEW = "how-to-say-it-in-an-interview"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\((?![a-z]+:)[^)\s]+\)")
 FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 HANDBOOK = re.compile(r"(?:\.\./)+handbook/([\w-]+)\.md(#[\w-]+)?")
 LAB = re.compile(r"(?:\.\./)+(?:([\w-]+)/)?(lab-\d\d)[\w-]*/(?:README\.md)?(?:#[\w-]+)?")
@@ -98,7 +99,10 @@ def notebook_of(lab: Lab) -> str:
 
 
 def _reachable(page: str, lab: Lab) -> str:
-    """The page with links that lead somewhere in the repository said as what to run here."""
+    """The page with links that lead somewhere in the repository said as what to run here.
+
+    A figure lies in a file that a notebook does not have: its words stay.
+    """
 
     def told(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
@@ -114,7 +118,9 @@ def _reachable(page: str, lab: Lab) -> str:
         return match[0] if outside else words
 
     parts = FENCED.split(page)  # what is code is at odd places
-    parts[::2] = [COMMENT.sub("", LINK.sub(told, part)) for part in parts[::2]]
+    parts[::2] = [
+        COMMENT.sub("", LINK.sub(told, IMAGE.sub(r"*Figure: \1*", part))) for part in parts[::2]
+    ]
     return "".join(parts)
 
 

@@ -21,6 +21,7 @@ from infralens.labs import Lab, Place
 from infralens.pages import section, title
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\([^)\s]+\)")
 FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 EFFORT_COLUMNS = 64  # below, difficulty and minutes stand behind the title
 PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
@@ -70,7 +71,10 @@ def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: 
 
 
 def with_told_links(text: str, path: Path | None, program: str) -> str:
-    """The page with each link clickable and, behind it, where it leads: an address or a command."""
+    """The page with each link clickable and, behind it, where it leads: an address or a command.
+
+    An image is told in its words.
+    """
 
     def told(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
@@ -84,7 +88,7 @@ def with_told_links(text: str, path: Path | None, program: str) -> str:
         return f"[{words}]({uri}) ({f'`{command}`' if command else name})"
 
     pieces = FENCED.split(text)  # what is code is at odd places
-    pieces[::2] = [LINK.sub(told, piece) for piece in pieces[::2]]
+    pieces[::2] = [LINK.sub(told, IMAGE.sub(r"*Figure: \1*", piece)) for piece in pieces[::2]]
     return "".join(pieces)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 DRAWN = {
+    "diffusers/lab-01": "lab_01",
+    "diffusers/lab-02": "lab_02",
     "diffusers/lab-03": "lab_03",
+    "diffusers/lab-04": "lab_04",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
 

@@ -36,7 +36,7 @@ def sheet(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def picture(axes: Axes, image: Tensor, title: str = "") -> None:
+def picture(axes: Axes, image: Tensor, title: str = "", colour: str = INK) -> None:
     """Show one image (3, H, W), −1 to 1, its pixels as squares; what lies beyond is cut off."""
     pixels = ((image.double().clamp(-1, 1) + 1) * 127.5).round().byte()
     axes.imshow(pixels.permute(1, 2, 0).numpy().astype(np.uint8), interpolation="nearest")
@@ -45,13 +45,13 @@ def picture(axes: Axes, image: Tensor, title: str = "") -> None:
     for side in axes.spines.values():
         side.set_edgecolor(FAINT)
     if title:
-        axes.set_title(title, fontsize=8, color=INK, pad=3)
+        axes.set_title(title, fontsize=8, color=colour, pad=3)
 
 
 def row(
     figure: Figure,
     images: Sequence[Tensor],
-    titles: Sequence[str],
+    titles: Sequence[str | tuple[str, str]],
     *,
     name: str,
     box: tuple[float, float, float, float],
@@ -59,12 +59,13 @@ def row(
 ) -> None:
     """A row of images from left to right in `box` (left, bottom, width, height; 0 to 1).
 
-    The row's name stands upright at its left.
+    The row's name stands upright at its left; a title may come with a colour.
     """
     left, bottom, width, height = box
     step = width / len(images)
     for i, (image, title) in enumerate(zip(images, titles, strict=True)):
-        picture(figure.add_axes((left + i * step, bottom, step * 0.94, height)), image, title)
+        words, ink = (title, INK) if isinstance(title, str) else title
+        picture(figure.add_axes((left + i * step, bottom, step * 0.94, height)), image, words, ink)
     figure.text(
         left - 0.012,
         bottom + height / 2,
