@@ -57,7 +57,8 @@ def layers_of_the_shipped_adapter() -> int:
     "scale alpha / rank of the second one, as diffusers loads it?"
 )
 def scale_without_alpha() -> float:
-    """1. Without an alpha each module's alpha is its own rank."""
+    """1 since diffusers 0.40: without an alpha each module's alpha is its own rank. Before, the
+    first module's rank was the alpha of all, so the scale is 8 / 4 = 2 there."""
     adapters = list(tiny.stripes().items())[:2]
     file: dict[str, Tensor] = {}
     for (module, factors), rank in zip(adapters, (8, 4), strict=True):
