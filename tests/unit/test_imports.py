@@ -161,6 +161,13 @@ MAY_KNOW = {
         "infralens.revisions",
         "infralens.authoring",
     ),
+    # It draws the pages' figures with the solutions, as `show` draws with a learner's file.
+    "infralens.authoring.figures": (
+        "infralens.labs",
+        "infralens.regular",
+        "infralens.shapes",
+        "infralens.show.pictures",
+    ),
     # The shipped model is a reference of theirs, as those of diffusers are.
     "infralens.suites": (
         "infralens.examiner",

@@ -160,3 +160,14 @@ def test_a_long_name_in_a_narrow_table_is_broken_and_not_cut_off() -> None:
     assert "…" not in shown
     column = "".join(line.split("  ")[0].strip() for line in shown.splitlines())
     assert name in column
+
+
+def test_a_figure_is_told_in_its_words() -> None:
+    page = "See:\n\n![A star, then noise.](figures/dissolving.png)\n\n`![code](stays.png)`\n"
+    told = with_told_links(page, None, "infralens")
+    assert "*Figure: A star, then noise.*" in told
+    assert "dissolving.png" not in told
+    assert "`![code](stays.png)`" in told
+    printed = io.StringIO()
+    show_text(page, Console(file=printed, width=60))
+    assert "Figure: A star, then noise." in printed.getvalue()

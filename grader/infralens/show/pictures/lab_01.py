@@ -43,7 +43,7 @@ def draw(mine: Any, seed: int) -> Figure:
         ("diffusers", right, compute_snr(library, levels), 0.42, LIBRARY),
     ):
         told = zip(LEVELS, snrs.tolist(), strict=True)
-        titles = [f"t = {t}   SNR {_short(snr)}" for t, snr in told]
+        titles = [f"t = {t}   SNR {short(snr)}" for t, snr in told]
         box = (0.05, bottom, 0.94, 0.21)
         row(figure, list(images), titles, name=name, box=box, colour=colour)
     axes = figure.add_axes((0.075, 0.085, 0.9, 0.27))
@@ -70,6 +70,8 @@ def _library(schedule: str) -> DDPMScheduler:
     return DDPMScheduler(STEPS, START, END, schedule)
 
 
-def _short(ratio: float) -> str:
-    """Three digits, and never 1.18e+03."""
-    return f"{ratio:.0f}" if 100 <= abs(ratio) < 1e5 else f"{ratio:.3g}"
+def short(ratio: float) -> str:
+    """Three digits or two, and never 1.18e+03."""
+    if 100 <= abs(ratio) < 1e5:
+        return f"{ratio:.0f}"
+    return f"{ratio:.3g}" if abs(ratio) > 0.1 else f"{ratio:.2g}"

@@ -1,0 +1,178 @@
+"""The figures of the handbook and the lab pages, drawn from the solutions by this code alone.
+
+`python -m infralens.authoring.figures` draws them again, all or those named, into
+exercises/handbook/figures/. Pages show them as `![what is seen](figures/NAME.png)`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from infralens.labs import find_lab, find_labs, own_place
+from infralens.regular import write_whole
+from infralens.shapes.exact import captioned_pictures, pictures_of
+from infralens.show.pictures import lab_01, lab_03, lab_04
+from infralens.show.pictures.look import (
+    DASHES,
+    INK,
+    SERIES,
+    as_png,
+    plain,
+    row,
+    sheet,
+)
+
+SEED = 3
+WIDTH = 7.2  # inches: a column of text
+MOST_BYTES = 60_000
+
+
+def folder() -> Path:
+    """Where the figures lie."""
+    return own_place().exercises / "handbook" / "figures"
+
+
+def solved(lab: str) -> Any:
+    """The functions of a lab's solution, run here: they are ours."""
+    path = find_lab(lab, find_labs()).solution
+    if path is None:
+        raise FileNotFoundError(f"{lab} has no solution here; draw in a checkout.")
+    module = ModuleType(path.stem)
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
+    return SimpleNamespace(**vars(module))
+
+
+def dissolving() -> Figure:
+    """A picture at five levels of noise."""
+    mine = solved("lab-01")
+    betas = mine.betas(lab_01.DISSOLVING, lab_01.STEPS, lab_01.START, lab_01.END)
+    kept = mine.alphas_cumprod(betas)
+    levels = torch.tensor(lab_01.LEVELS)
+    image = pictures_of([lab_01.STAR]).images.expand(len(levels), -1, -1, -1)
+    noise = torch.randn(image.shape, generator=torch.Generator().manual_seed(SEED))
+    noisy = mine.add_noise(image.contiguous(), noise, levels, kept)
+    titles = [
+        f"t = {t}\nᾱ {a:.3f} · SNR {lab_01.short(snr)}"
+        for t, a, snr in zip(
+            lab_01.LEVELS, kept[levels].tolist(), mine.snr(levels, kept).tolist(), strict=True
+        )
+    ]
+    figure = sheet(WIDTH, 1.85, "")
+    row(figure, list(noisy), titles, name="x_t", box=(0.045, 0.03, 0.95, 0.72))
+    return figure
+
+
+def schedules() -> Figure:
+    """ᾱ and SNR of three schedules over t."""
+    mine = solved("lab-01")
+    figure = sheet(WIDTH, 2.9, "")
+    left, right = (
+        figure.add_axes((0.085, 0.17, 0.4, 0.78)),
+        figure.add_axes((0.59, 0.17, 0.4, 0.78)),
+    )
+    steps = torch.arange(lab_01.STEPS)
+    for schedule, colour, dash in zip(lab_01.SCHEDULES, SERIES, DASHES, strict=False):
+        kept = mine.alphas_cumprod(mine.betas(schedule, lab_01.STEPS, lab_01.START, lab_01.END))
+        style = {"color": colour, "linestyle": dash, "label": schedule}
+        left.plot(steps, kept, **style)
+        right.plot(steps, mine.snr(steps, kept), **style)
+    right.set_yscale("log")
+    right.axhline(1, color=INK, linewidth=0.8)
+    right.text(990, 1.3, "as much noise as signal", fontsize=7, color=INK, ha="right")
+    plain(left, "timestep t", "ᾱ")
+    plain(right, "timestep t", "SNR")
+    left.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def spacings() -> Figure:
+    """Where ten timesteps fall under each spacing: as timesteps, and as noise levels."""
+    mine = solved("lab-03")
+    kept = mine._alphas_cumprod(lab_03.CONFIG)
+    figure = sheet(WIDTH, 1.9, "")
+    left = figure.add_axes((0.105, 0.27, 0.41, 0.68))
+    right = figure.add_axes((0.565, 0.27, 0.41, 0.68))
+    names = ("leading", "trailing", "linspace")
+    for i, (spacing, colour, marker) in enumerate(zip(names, SERIES, "os^", strict=False)):
+        times = mine.timesteps(1000, 10, spacing, 1)
+        levels = mine.sigmas(kept, times)[:-1]
+        for axes, places in ((left, times), (right, levels)):
+            axes.plot(places, [-i] * 10, color=colour, marker=marker, linestyle="none")
+    for axes, words in ((left, "timestep t"), (right, "noise level σ")):
+        plain(axes, f"{words} (a run goes from left to right)", "")
+        axes.set_ylim(-2.6, 0.6)
+        axes.set_yticks([0, -1, -2], names if axes is left else ["", "", ""])
+    left.set_xlim(1020, -20)
+    right.set_xscale("log")
+    right.set_xlim(20, 0.02)
+    right.set_xticks([10, 1, 0.1], ["10", "1", "0.1"])
+    return figure
+
+
+def guidance() -> Figure:
+    """The same five noises under four guidance scales."""
+    mine = solved("lab-04")
+    pictures = captioned_pictures(lab_04.PICTURES)
+    network = lab_04.network_of(pictures)
+    negative, prompt = (lab_04.embeds_of(pictures, words) for words in ("", lab_04.PROMPT))
+    shape = (lab_04.SAMPLES, 3, 32, 32)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def predict(x: torch.Tensor, t: torch.Tensor, scale: float) -> Any:
+        return mine.guided_prediction(network, x, t, negative, prompt, scale)
+
+    figure = sheet(WIDTH * 0.75, 4.4, "")
+    for i, scale in enumerate(lab_04.SCALES[:4]):
+        images = list(lab_04.sampled(predict, noise, scale))
+        box = (0.07, 0.76 - 0.245 * i, 0.92, 0.22)
+        row(figure, images, [""] * len(images), name=f"w = {scale:g}", box=box)
+    return figure
+
+
+def euler() -> Figure:
+    """What lab 03's picture shows with the solution."""
+    return lab_03.draw(solved("lab-03"), SEED)
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "dissolving": dissolving,
+    "schedules": schedules,
+    "spacings": spacings,
+    "guidance": guidance,
+    "euler": euler,
+}
+"""What is drawn, by the name of its file without `.png`."""
+
+
+def drawn(name: str) -> bytes:
+    """One figure as a PNG file, drawn again. ValueError where it is too large for a page."""
+    with torch.no_grad():
+        png = as_png(FIGURES[name]())
+    if len(png) > MOST_BYTES:
+        raise ValueError(f"{name}.png has {len(png):,} bytes; a page's figure has at most 60,000")
+    return png
+
+
+def main(names: Sequence[str]) -> int:
+    """Draw the figures of these names, or all."""
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        print(f"There is no figure {unknown[0]!r}: {', '.join(FIGURES)}.", file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)
+    for name in names or FIGURES:
+        path = folder() / f"{name}.png"
+        write_whole(path, drawn(name))
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
