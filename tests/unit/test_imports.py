@@ -48,6 +48,12 @@ MAY_KNOW = {
         "infralens.report",
         "infralens.examiner",
     ),
+    "infralens.drift": (
+        "infralens.labs",
+        "infralens.quiz",
+        "infralens.examiner",
+        "infralens.drift",
+    ),
     "infralens.quiz": ("infralens.labs",),
     "infralens.workspace": ("infralens.labs", "infralens.report", "infralens.regular"),
     "infralens.grading": ("infralens.labs", "infralens.report", "infralens.examiner"),

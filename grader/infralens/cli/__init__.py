@@ -10,6 +10,7 @@ from infralens.cli import (
     grading,
     kit,
     learning,
+    releases,
     releasing,
     studying,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "kit",
     "learning",
     "main",
+    "releases",
     "releasing",
     "studying",
 ]

@@ -47,7 +47,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "show"),
     *("quiz", "interview", "reset", "solution", "source", "doctor", "check", "wrong", "new"),
-    *("release", "audit", "batch", "class-report", "completion"),
+    *("drift", "release", "audit", "batch", "class-report", "completion"),
 )
 
 

@@ -247,7 +247,7 @@ class ExaminerPlugin:
         return replace(second, message=f"{second.message}, though the first time it was right")
 
     def _examine(self, case: Case, arguments: dict[str, Any], round_: int = 0) -> CaseOutcome:
-        trial = Trial(hear=self.hear)
+        trial = Trial(case.id, round_, hear=self.hear)
         self.link.begin_check()
         try:
             with running(trial), Allowance(CHECK_BYTES, CHECK_SENTENCE).kept():

@@ -36,6 +36,8 @@ def plainly(answer: Any) -> Any:
 class Trial:
     """Calls and comparisons of one run. With `stop_at`, comparisons are skipped up to that one."""
 
+    case: str = ""  # its id
+    round_: int = 0
     stop_at: int | None = None
     hear: Hear = plainly  # what the library says: a proof of the suite hears it slightly wrong
     calls: list[Call] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""What changes from one release of the libraries to another, seen through every reference."""
