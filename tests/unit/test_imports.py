@@ -173,6 +173,7 @@ MAY_KNOW = {
         "infralens.regular",
         "infralens.shapes",
         "infralens.show.pictures",
+        "infralens.wrong",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.
     "infralens.suites": (

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from infralens.labs import find_lab, find_labs, own_place
 from infralens.regular import write_whole
 from infralens.shapes.exact import captioned_pictures, pictures_of
-from infralens.show.pictures import lab_01, lab_03, lab_04
+from infralens.show.pictures import lab_01, lab_02, lab_03, lab_04
 from infralens.show.pictures.look import (
     DASHES,
     INK,
@@ -28,10 +28,20 @@ from infralens.show.pictures.look import (
     row,
     sheet,
 )
+from infralens.wrong import wrong_answers
 
 SEED = 3
 WIDTH = 7.2  # inches: a column of text
 MOST_BYTES = 60_000
+SEEN = (0, 2, 4, 6, 7, 8)
+"""Samples of a run that a narrow page has room for, the last among them."""
+
+MISTAKES = (
+    "sigma-not-root",
+    "step-from-scaled-sample",
+    "last-sigma-not-zero",
+    "initial-noise-of-one",
+)
 
 
 def folder() -> Path:
@@ -39,13 +49,16 @@ def folder() -> Path:
     return own_place().exercises / "handbook" / "figures"
 
 
-def solved(lab: str) -> Any:
-    """The functions of a lab's solution, run here: they are ours."""
-    path = find_lab(lab, find_labs()).solution
-    if path is None:
-        raise FileNotFoundError(f"{lab} has no solution here; draw in a checkout.")
-    module = ModuleType(path.stem)
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
+def solved(name: str, mistake: str = "") -> Any:
+    """The functions of a lab's solution, or of its wrong answer `mistake`: both are ours."""
+    lab = find_lab(name, find_labs())
+    if lab.solution is None:
+        raise FileNotFoundError(f"{name} has no solution here; draw in a checkout.")
+    text = lab.solution.read_text(encoding="utf-8")
+    if mistake:
+        text = next(wrong for wrong in wrong_answers(lab) if wrong.name == mistake).edited(text)
+    module = ModuleType(lab.solution.stem)
+    exec(compile(text, str(lab.solution), "exec"), vars(module))
     return SimpleNamespace(**vars(module))
 
 
@@ -141,12 +154,43 @@ def euler() -> Figure:
     return lab_03.draw(solved("lab-03"), SEED)
 
 
+def mistakes() -> Figure:
+    """A run of lab 03's Euler, rightly and with four of its misconceptions."""
+    generator = torch.Generator().manual_seed(SEED)
+    noise = torch.randn((1, 3, 32, 32), generator=generator)
+    network = lab_03.network_of(lab_03.PICTURES)
+    n = lab_03.SHOWN_STEPS
+    sigmas = lab_03.run_of(lab_03.library(n), n, noise, network).sigmas
+    figure = sheet(WIDTH, 6.0, "")
+    for i, mistake in enumerate(("", *MISTAKES)):
+        mine = solved("lab-03", mistake)
+        samples = lab_03.run_of(lab_03.theirs(mine, n), n, noise, network).samples
+        seen = [lab_03.seen(samples, sigmas)[k] for k in SEEN]
+        titles = [f"σ = {sigmas[k]:.3g}" if k and not mistake else "" for k in SEEN]
+        figure.text(
+            0.012,
+            0.962 - 0.195 * i,
+            mistake or f"right    σ = {sigmas[0]:.3g}",
+            fontsize=8,
+            color=INK,
+        )
+        row(figure, seen, titles, name="", box=(0.012, 0.8 - 0.195 * i, 0.985, 0.15))
+    return figure
+
+
+def predictions() -> Figure:
+    """What lab 02's picture shows with the solution."""
+    return lab_02.draw(solved("lab-02"), SEED)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "dissolving": dissolving,
     "schedules": schedules,
     "spacings": spacings,
     "guidance": guidance,
     "euler": euler,
+    "mistakes": mistakes,
+    "predictions": predictions,
 }
 """What is drawn, by the name of its file without `.png`."""
 

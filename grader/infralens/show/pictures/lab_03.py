@@ -53,14 +53,14 @@ def draw(mine: Any, seed: int) -> Figure:
         ("yours", yours[SHOWN_STEPS], 0.745, MINE),
         ("diffusers", shown, 0.565, LIBRARY),
     ):
-        images = _seen(run.samples, shown.sigmas)
+        images = seen(run.samples, shown.sigmas)
         box = (0.05, bottom, 0.94, 0.15)
         row(figure, images, titles, name=name, box=box, colour=colour)
     _errors(figure, yours, right)
     return figure
 
 
-def _seen(samples: Tensor, sigmas: Tensor) -> list[Tensor]:
+def seen(samples: Tensor, sigmas: Tensor) -> list[Tensor]:
     """The samples at one size for the eye: divided by √(σ² + 1), the library's σ for both."""
     return [x / math.sqrt(sigma**2 + 1) for x, sigma in zip(samples, sigmas.tolist(), strict=True)]
 

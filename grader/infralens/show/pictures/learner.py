@@ -9,7 +9,13 @@ from typing import Any
 
 from infralens.examiner.candidate.link import Link, linked
 from infralens.examiner.candidate.submission import read_submission
-from infralens.examiner.errors import LearnerError, MismatchError, NoAnswerError, UngradableError
+from infralens.examiner.errors import (
+    LearnerError,
+    MismatchError,
+    NoAnswerError,
+    SubmissionError,
+    UngradableError,
+)
 from infralens.examiner.isolation.process import adopt_orphans, kill_descendants
 from infralens.examiner.run.trial import Trial, running
 from infralens.examiner.service.stock import Setting, Spares, setting_of
@@ -43,12 +49,13 @@ def candidate_of(lab: Lab, submission: Path) -> Iterator[Any]:
         with running(trial), linked(link) as candidate:
             yield candidate
     except UngradableError as error:
-        raise NotDrawnError(str(error)) from None
+        raise NotDrawnError(_sentence(str(error))) from None
     except LearnerError as error:
-        raise NotDrawnError(_told(error, _called(trial))) from None
-    except (NoAnswerError, MismatchError) as error:
-        during = "" if getattr(error, "loading", False) else _during(trial)
-        raise NotDrawnError(f"{during}{str(error).rstrip('.')}.") from None
+        raise NotDrawnError(_told(error, trial)) from None
+    except NoAnswerError as error:
+        raise NotDrawnError(_sentence(_during(trial, error) + str(error))) from None
+    except MismatchError as error:  # it names the function itself
+        raise NotDrawnError(_sentence(str(error))) from None
     finally:
         spares.close()
         kill_descendants()
@@ -65,14 +72,18 @@ def _called(trial: Trial) -> str:
     return trial.calls[-1].name if trial.calls else ""
 
 
-def _during(trial: Trial) -> str:
-    return f"In `{_called(trial)}`: " if trial.calls else ""
+def _during(trial: Trial, error: SubmissionError) -> str:
+    called = "" if error.loading else _called(trial)
+    return f"In `{called}`: " if called else ""
 
 
-def _told(error: LearnerError, called: str) -> str:
+def _told(error: LearnerError, trial: Trial) -> str:
     """What the learner's code raised, and in which function."""
     if error.not_started:
         todo, _, name = error.raised.text.removeprefix("TODO ").partition(": ")
-        return f"{todo} ({name or called}) is not started."
-    inside = "" if error.loading or not called else f"In `{called}`: "
-    return f"{inside}{error.sentence.rstrip('.')}."
+        return f"{todo} ({name or _called(trial)}) is not started."
+    return _sentence(_during(trial, error) + error.sentence)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
