@@ -165,7 +165,7 @@ def try_(
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1))
 @click.pass_context
 def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) -> None:
-    """Draw what your own code does, step by step, beside diffusers.
+    """Draw what your own code does, beside diffusers.
 
     Your functions run as when they are graded, on a denoiser that is exact for a few hundred
     pictures: a mistake is seen in what comes out.

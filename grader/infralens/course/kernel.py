@@ -26,6 +26,7 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from infralens.course.record import TELLS, TELLS_NAME, Tells
 from infralens.course.telling import told
 from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
+from infralens.pages import with_figures_told
 from infralens.report import Report
 from infralens.show.reading import handbook_text
 from infralens.show.terminal import show_report
@@ -160,7 +161,7 @@ class Extension:
             text = next((text for text in found if text is not None), None)
             if text is None:
                 text = find_lab(line, labs).page.read_text(encoding="utf-8")
-            display(Markdown(text))
+            display(Markdown(with_figures_told(text)))
 
     def infralens(self, line: str) -> None:
         """%infralens COMMAND …: as in a terminal; read, hint and grade answer here."""

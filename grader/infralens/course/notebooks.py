@@ -19,15 +19,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from infralens import __version__
 from infralens.course.record import TELLS_NAME
 from infralens.labs import DEFAULT_TRACK, Lab, Todo
-from infralens.pages import anchor, pieces
+from infralens.pages import FENCED, anchor, pieces, with_figures_told
 from infralens.stubs import Piece
 from infralens.stubs import pieces as pieces_of_code
 
 LEARNER = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 INTERVIEW = "how-to-say-it-in-an-interview"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
-IMAGE = re.compile(r"!\[([^\]]*)\]\((?![a-z]+:)[^)\s]+\)")
-FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 HANDBOOK = re.compile(r"(?:\.\./)+handbook/([\w-]+)\.md(#[\w-]+)?")
 LAB = re.compile(r"(?:\.\./)+(?:([\w-]+)/)?(lab-\d\d)[\w-]*/(?:README\.md)?(?:#[\w-]+)?")
 COMMENT = re.compile(r"^<!--.*?-->\n*", re.MULTILINE | re.DOTALL)
@@ -117,10 +115,8 @@ def _reachable(page: str, lab: Lab) -> str:
         outside = re.match(r"[a-z]+:|#", target)
         return match[0] if outside else words
 
-    parts = FENCED.split(page)  # what is code is at odd places
-    parts[::2] = [
-        COMMENT.sub("", LINK.sub(told, IMAGE.sub(r"*Figure: \1*", part))) for part in parts[::2]
-    ]
+    parts = FENCED.split(with_figures_told(page))  # what is code is at odd places
+    parts[::2] = [COMMENT.sub("", LINK.sub(told, part)) for part in parts[::2]]
     return "".join(parts)
 
 

@@ -18,11 +18,9 @@ from rich.text import Text
 
 from infralens.curriculum import Curriculum
 from infralens.labs import Lab, Place
-from infralens.pages import section, title
+from infralens.pages import FENCED, section, title, with_figures_told
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
-IMAGE = re.compile(r"!\[([^\]]*)\]\([^)\s]+\)")
-FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 EFFORT_COLUMNS = 64  # below, difficulty and minutes stand behind the title
 PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
@@ -87,8 +85,8 @@ def with_told_links(text: str, path: Path | None, program: str) -> str:
         uri = (path.parent / name).resolve().as_uri() if path is not None else target
         return f"[{words}]({uri}) ({f'`{command}`' if command else name})"
 
-    pieces = FENCED.split(text)  # what is code is at odd places
-    pieces[::2] = [LINK.sub(told, IMAGE.sub(r"*Figure: \1*", piece)) for piece in pieces[::2]]
+    pieces = FENCED.split(with_figures_told(text))  # what is code is at odd places
+    pieces[::2] = [LINK.sub(told, piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 
