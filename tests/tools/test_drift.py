@@ -36,6 +36,7 @@ ONE = torch.tensor([1.0, math.nan, -2.0])
         (1, True, "different", "1 → True"),
         ([1, {"a": "x"}], [1, {"a": "y"}], "different", "[1]['a']: 'x' → 'y'"),
         ([1.0, 2.0], [1.0 + 2**-30, 3.0], "different", "[1]: 2.0 → 3.0"),
+        ("a" * 99 + "b", "a" * 99 + "c", "different", f"'…{'a' * 12}b' → '…{'a' * 12}c'"),
         ([1], [1, 2], "different", "[1] → [1, 2]"),
         (None, ONE, "different", "None → float32 (3,)"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ EQUAL, ROUNDING, DIFFERENT = "equal to the bit", "within rounding", "different"
 RAISED, APPEARED, VANISHED = "raised", "appeared", "vanished"
 KINDS = (EQUAL, ROUNDING, DIFFERENT, RAISED, APPEARED, VANISHED)
 MOST = 60  # characters of a value
+LED_BY = 12  # characters that two texts share, before what they do not
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,22 @@ def _bits(tensor: Tensor) -> Tensor:
 def _told(where: str, old: Any, new: Any) -> str:
     place = f"{where}: " if where else ""
     if brief(old) != brief(new) or not isinstance(old, Tensor) or old.is_complex():
-        return f"{place}{brief(old)} → {brief(new)}"
+        return f"{place}{_pair(old, new)}"
     before, after = float64(old), float64(new)
     finite = before.isfinite()
     if not torch.equal(finite, after.isfinite()) or not finite.any():
         return f"{place}other numbers are not finite"
     gap, largest = distance(before[finite], after[finite]), float(before[finite].abs().max())
     return f"{place}off by up to {number(gap)}, of values up to {number(largest)}"
+
+
+def _pair(old: Any, new: Any) -> str:
+    """Two values in a few words; two long texts from shortly before they part."""
+    if isinstance(old, str) and isinstance(new, str):
+        shared = len(os.path.commonprefix([old, new]))
+        if shared > MOST // 2:
+            old, new = (f"…{text[shared - LED_BY :]}" for text in (old, new))
+    return f"{brief(old)} → {brief(new)}"
 
 
 def brief(value: Any) -> str:
