@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -115,7 +114,8 @@ def _told(where: str, old: Any, new: Any) -> str:
 def _pair(old: Any, new: Any) -> str:
     """Two values in a few words; two long texts from shortly before they part."""
     if isinstance(old, str) and isinstance(new, str):
-        shared = len(os.path.commonprefix([old, new]))
+        pairs = enumerate(zip(old, new, strict=False))
+        shared = next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
         if shared > MOST // 2:
             old, new = (f"…{text[shared - LED_BY :]}" for text in (old, new))
     return f"{brief(old)} → {brief(new)}"
