@@ -129,6 +129,41 @@ def spacings() -> Figure:
     return figure
 
 
+def karras() -> Figure:
+    """Ten noise levels between the same two ends, for three values of ρ."""
+    mine = solved("lab-03")
+    figure = sheet(WIDTH, 1.9, "")
+    axes = figure.add_axes((0.105, 0.27, 0.87, 0.68))
+    powers = (1.0, 3.0, 7.0)
+    for i, (rho, colour, marker) in enumerate(zip(powers, SERIES, "os^", strict=False)):
+        levels = mine.karras_sigmas(0.0292, 14.6146, 10, rho)[:-1]
+        axes.plot(levels, [-i] * 10, color=colour, marker=marker, linestyle="none")
+    plain(axes, "noise level σ (a run goes from left to right)", "")
+    axes.set_ylim(-2.6, 0.6)
+    axes.set_yticks([0, -1, -2], [f"ρ = {rho:g}" for rho in powers])
+    axes.set_xscale("log")
+    axes.set_xlim(20, 0.02)
+    axes.set_xticks([10, 1, 0.1], ["10", "1", "0.1"])
+    return figure
+
+
+def shift() -> Figure:
+    """What a static shift does to evenly spaced σ of flow matching."""
+    mine = solved("lab-03")
+    even = [1 - k / 100 for k in range(100)]
+    figure = sheet(WIDTH * 0.6, 3.0, "")
+    axes = figure.add_axes((0.13, 0.16, 0.84, 0.81))
+    for size, colour, dash in zip((1.0, 3.0, 6.0), SERIES, DASHES, strict=False):
+        config = {"num_train_timesteps": 1000, "shift": size, "use_dynamic_shifting": False}
+        scheduler = mine.FlowMatchEuler(config)
+        scheduler.set_timesteps(even, None)
+        style = {"color": colour, "linestyle": dash, "label": f"shift {size:g}"}
+        axes.plot(range(101), scheduler.sigmas, **style)
+    plain(axes, "step of a run of 100", "σ after the shift")
+    axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
 def guidance() -> Figure:
     """The same five noises under four guidance scales."""
     mine = solved("lab-04")
@@ -187,6 +222,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "dissolving": dissolving,
     "schedules": schedules,
     "spacings": spacings,
+    "karras": karras,
+    "shift": shift,
     "guidance": guidance,
     "euler": euler,
     "mistakes": mistakes,
