@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -17,9 +19,10 @@ from PIL import Image
 from infralens.candidate.loading import load
 from infralens.cli import main
 from infralens.labs import Lab, find_lab, find_labs
-from infralens.show.pictures import DRAWN, lab_03
+from infralens.show.pictures import DRAWN, lab_03, lab_04
 from infralens.show.pictures.answers import NotDrawnError, number, tensor
 from infralens.show.pictures.look import as_png
+from infralens.wrong import wrong_answers
 
 LABS = find_labs()
 SCHEDULER = find_lab("lab-03", LABS)
@@ -63,17 +66,31 @@ def test_a_wrong_scheduler_makes_a_visibly_wrong_picture(right: str, wrong: str)
     assert gap > 0.1  # a tenth of the way from grey to white, all over
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_a_picture_is_drawn_for_every_lab_that_says_so(name: str) -> None:
-    import importlib
+SEEN = {
+    "diffusers/lab-01": "variances-as-factors",
+    "diffusers/lab-02": "guess-not-divided",
+    "diffusers/lab-03": "sigma-not-root",
+    "diffusers/lab-04": "never-guided",
+}
+"""A misconception of each lab that has a picture."""
 
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it(name: str) -> None:
+    lab = find_lab(name, LABS)
     drawing = importlib.import_module(f"infralens.show.pictures.{DRAWN[name]}")
-    png = as_png(drawing.draw(solved(find_lab(name, LABS)), 1))
-    with Image.open(io.BytesIO(png)) as image:
-        assert image.format == "PNG"
-        assert image.width > 600
-        assert image.convert("L").getextrema()[0] < 60  # not blank
-    assert len(png) < 100_000
+    mistake = next(wrong for wrong in wrong_answers(lab) if wrong.name == SEEN[name])
+    assert lab.solution is not None
+    right = lab.solution.read_text(encoding="utf-8")
+    shown = []
+    for text in (right, mistake.edited(right)):
+        png = as_png(drawing.draw(load(text, lab.solution.name), 1))
+        assert len(png) < 100_000
+        with Image.open(io.BytesIO(png)) as image:
+            shown.append(np.asarray(image.convert("L"), dtype=float))
+    assert shown[0].shape[1] > 600
+    assert shown[0].min() < 60  # not blank
+    assert np.abs(shown[0] - shown[1]).mean() > 0.5  # of 255: some of its squares look otherwise
 
 
 HOSTILE = [
@@ -101,6 +118,23 @@ def test_only_a_finite_number_is_drawn_with(answer: Any) -> None:
     with pytest.raises(NotDrawnError, match=r"`Euler\.init_noise_sigma` .+\."):
         number(answer, "Euler.init_noise_sigma")
     assert number(torch.tensor([14.5]), "σ") == 14.5
+
+
+def test_a_network_that_is_lent_takes_only_what_it_can_compute_with() -> None:
+    pictures = lab_04.captioned_pictures(5)
+    network = lab_04.network_of(pictures)
+    x, embeds = torch.zeros(2, 3, 32, 32), torch.ones(2, 1, 5)
+    assert network(x, 999, embeds).shape == x.shape
+    for wrong in (
+        (x[0], 1, embeds),
+        (torch.zeros(3, 3, 32, 32), 1, embeds),
+        (x.repeat(40, 1, 1, 1), 1, embeds.repeat(40, 1, 1)),
+        (x, 1, -embeds),
+        (x, 1, embeds * float("nan")),
+        (None, 1, embeds),
+    ):
+        with pytest.raises(NotDrawnError):
+            network(*wrong)
 
 
 def shown(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
