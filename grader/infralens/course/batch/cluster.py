@@ -105,12 +105,13 @@ class _Work:
                 if len(self.flying) < most and self.waiting:
                     yield address
 
-    def back(self, future: Future) -> None:
+    def back(self, future: Future, reason: str) -> None:
         """A job that came to nothing waits again, before the others."""
-        job, _ = self.flying.pop(future)
+        job, where = self.flying.pop(future)
         with suppress(Exception):
             future.cancel()
         self.waiting.appendleft(job)
+        self.tell(f"No verdict on {job.path} from the worker at {where}: {reason}.")
 
     def all_back(self) -> None:
         """Nothing is being done any more: there is nobody to take it back from."""
@@ -121,7 +122,7 @@ class _Work:
         """A worker broke over a job: it waits again, unless it took too many with it."""
         job, _ = self.flying[future]
         self.losses[job.key] += 1
-        self.back(future)
+        self.back(future, reason)
         if self.losses[job.key] > MOST_LOSSES:
             self.waiting.remove(job)
             said = f"{self.losses[job.key]} workers were lost over it: {reason}"
@@ -238,10 +239,7 @@ def _look(client: Client, work: _Work, wish: _Wish, crew: _Crew) -> Iterator[tup
         crew.slots.pop(address, None)
         crew.unfit.pop(address, None)
         for future in [of for of, (_, where) in work.flying.items() if where == address]:
-            work.tell(
-                f"The worker at {address} is lost; {work.flying[future][0].path} waits again."
-            )
-            yield from work.lost(future, "the worker ended")
+            yield from work.lost(future, "it ended")
 
 
 def _sent(client: Client, job: Job, data: bytes, where: str) -> Future:
@@ -269,7 +267,7 @@ def _arrived(work: _Work, crew: _Crew, future: Future) -> Iterator[tuple[Job, Ve
         return
     if verdict is None:  # another worker came up at this address, or the scheduler began anew
         crew.slots.pop(where, None)
-        work.back(future)
+        work.back(future, "it ended, or forgot it")
     else:
         del work.flying[future]
         yield job, verdict
