@@ -240,7 +240,9 @@ def checks(**worth: float) -> NotebookNode:
         most = worth.get(name.replace("-", "_"), float(todo.points))
         cell.metadata.nbgrader = {"grade_id": f"check-{name}", "grade": True, "points": most}
         cells.append(cell)
-    return new_notebook(cells=cells, metadata={"infralens": {"restored": True}})
+    return new_notebook(
+        cells=cells,
+    )
 
 
 @pytest.fixture
@@ -254,7 +256,13 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that has a notebook examined, of which an examiner would say what is given."""
     asked: list[Question] = []
 
-    def run(notebook: NotebookNode, report: Report | Exception, **config: Any) -> NotebookNode:
+    def run(
+        notebook: NotebookNode,
+        report: Report | Exception,
+        *,
+        restored: bool = True,
+        **config: Any,
+    ) -> NotebookNode:
         def judged(question: Question, own: Any) -> Report:
             asked.append(question)
             if isinstance(report, Exception):
@@ -265,6 +273,8 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(bench, "Warm", lambda: SimpleNamespace(close=lambda: None))
         monkeypatch.setattr(examine, "unavailable", lambda: None)
         exporter = exporter_of(Converter(course, **config))
+        if restored:
+            exporter.restored.add(("ada", "lab-03", "scheduler"))
         named = {"assignment": "lab-03", "student": "ada", "notebook": "scheduler", "db_url": ""}
         run.asked = asked  # type: ignore[attr-defined]
         return Examine(parent=exporter)(notebook, {"nbgrader": named})[0]
@@ -307,7 +317,7 @@ def test_the_report_is_kept_for_the_class_and_an_old_one_is_not(
         examined(checks(), RuntimeError("no memory"))
     assert kept() == []
     broken = checks()
-    broken.metadata.infralens[UNREADABLE] = "it is a picture"
+    broken.metadata.infralens = {UNREADABLE: "it is a picture"}
     examined(broken, report_of("3.1"))
     (result,) = read_results(course / REPORTS)
     assert "it is a picture" in (result.refused or "")
@@ -336,9 +346,9 @@ def test_a_graded_cell_that_is_no_check_is_an_error(examined: Any) -> None:
 
 def test_a_notebook_that_was_not_restored_is_an_error(examined: Any) -> None:
     notebook = checks()
-    del notebook.metadata["infralens"]
+    notebook.metadata.infralens = {"restored": True}  # what a learner may write
     with pytest.raises(NotExaminedError, match="RestoreCells has to come first"):
-        examined(notebook, report_of("3.1"))
+        examined(notebook, report_of("3.1"), restored=False)
 
 
 def test_an_assignment_without_a_record_is_an_error(examined: Any, course: Path) -> None:

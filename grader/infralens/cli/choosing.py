@@ -14,6 +14,7 @@ from infralens.labs import (
     UnknownLabError,
     find_lab,
     find_labs,
+    missing_module,
 )
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from infralens.workspace import Workspace
 
-from infralens.cli.group import UsageError
+from infralens.cli.group import GRADER_FAILED, BrokenKitError, UsageError
 
 
 def all_labs() -> tuple[Lab, ...]:
@@ -137,6 +138,20 @@ def require_readable(path: Path) -> None:
         read_bytes(path)
     except UnreadableError as error:
         raise UsageError(str(error)) from None
+
+
+def require_a_grader(*labs: Lab) -> None:
+    """What stands in the way of every grade of these labs, told before the first."""
+    from infralens.doctor import complaints
+
+    for lab in labs:
+        missing = missing_module(lab)
+        if missing is not None:
+            raise BrokenKitError(f"{lab.short} loads {missing}, which is not installed here.")
+    for sentence, fatal in complaints():
+        click.echo(f"infralens: {sentence}", err=True)
+        if fatal:
+            click.get_current_context().exit(GRADER_FAILED)
 
 
 def todo_ids(lab: Lab, names: tuple[str, ...]) -> tuple[str, ...]:

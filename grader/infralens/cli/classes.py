@@ -17,6 +17,7 @@ from infralens.cli.choosing import (
     complete_labs,
     lab_named,
     program,
+    require_a_grader,
     require_writable,
     terminal,
     verbose_option,
@@ -25,7 +26,6 @@ from infralens.cli.group import (
     GRADER_FAILED,
     PASSED,
     POINTS_MISSING,
-    BrokenKitError,
     UsageError,
     main,
 )
@@ -162,17 +162,7 @@ def _found(
 
 def _require_gradable(work: Plan, isolation: str) -> None:
     """What stands in the way of every grade, told before the first."""
-    from infralens.doctor import complaints
-    from infralens.labs import missing_module
-
-    for lab in {job.lab.id: job.lab for job in work.jobs}.values():
-        missing = missing_module(lab)
-        if missing is not None:
-            raise BrokenKitError(f"{lab.short} loads {missing}, which is not installed here.")
-    for sentence, fatal in complaints():
-        click.echo(f"infralens: {sentence}", err=True)
-        if fatal:
-            click.get_current_context().exit(GRADER_FAILED)
+    require_a_grader(*{job.lab.id: job.lab for job in work.jobs}.values())
     from infralens.examiner.isolation.bubblewrap import unavailable
 
     if isolation == "sandbox" and (reason := unavailable()) is not None:

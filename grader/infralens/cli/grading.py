@@ -17,7 +17,6 @@ from infralens.labs import (
     Lab,
     UnknownLabError,
     find_todo,
-    missing_module,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ from infralens.cli.choosing import (
     lab_named,
     next_lab,
     program,
+    require_a_grader,
     require_readable,
     require_writable,
     terminal,
@@ -44,7 +44,6 @@ from infralens.cli.group import (
     GRADER_FAILED,
     PASSED,
     POINTS_MISSING,
-    BrokenKitError,
     UsageError,
     main,
 )
@@ -178,18 +177,11 @@ def _graded_file(
     watched: bool,
     using: Examiner | None = None,
 ) -> Report:
-    from infralens.doctor import complaints
     from infralens.examiner.errors import UnavailableError, UnreadableError
     from infralens.grading import grade
 
     require_readable(path)
-    missing = missing_module(lab)
-    if missing is not None:
-        raise BrokenKitError(f"{lab.short} loads {missing}, which is not installed here.")
-    for sentence, fatal in complaints():
-        click.echo(f"infralens: {sentence}", err=True)
-        if fatal:
-            click.get_current_context().exit(GRADER_FAILED)
+    require_a_grader(lab)
 
     with _progress(watched) as on_event:
         try:

@@ -118,8 +118,8 @@ def nbgrader_command(
     from infralens.course.record import RecordError
 
     try:
+        from infralens.course.assigned import assignment_name
         from infralens.course.nbgrader import ReleaseError, Wanted, release_labs
-        from infralens.course.notebooks import assignment_of
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{error.name} is not installed: `pip install 'infralens-labs[course]'` installs it."
@@ -145,7 +145,7 @@ def nbgrader_command(
     click.echo(f"Learners get what lies in {course / 'release'}.")
     name = shlex.quote(str(course))
     click.echo(
-        f"Next: when work came in, `cd {name} && nbgrader autograde {assignment_of(chosen[0])}`."
+        f"Next: when work came in, `cd {name} && nbgrader autograde {assignment_name(chosen[0])}`."
     )
     if stuck:
         click.get_current_context().exit(POINTS_MISSING)

@@ -24,8 +24,9 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from infralens import __version__
+from infralens.course.assigned import assignment_name
 from infralens.course.audit import Auditor
-from infralens.course.notebooks import assignment_of, notebook_of, source_notebook
+from infralens.course.notebooks import notebook_of, source_notebook
 from infralens.course.record import Assignment, Record, Tells, read_record, write_record
 from infralens.course.release_passes import auditor_of
 from infralens.labs import Lab
@@ -107,7 +108,7 @@ def release_labs(
     _write_config(course, own)
     api, auditor = _api(course), auditor_of(tuple(map(str, own)))
     for lab in labs:
-        name = assignment_of(lab)
+        name = assignment_name(lab)
         decided = _decided(lab, record.assignments.get(name), wanted)
         done = _release_one(course, lab, decided, api, auditor)
         if done.released:
@@ -134,7 +135,7 @@ def _decided(lab: Lab, known: Assignment | None, wanted: Wanted) -> Assignment:
 def _release_one(
     course: Path, lab: Lab, decided: Assignment, api: NbGraderAPI, auditor: Auditor
 ) -> Released:
-    name = assignment_of(lab)
+    name = assignment_name(lab)
     notebook = source_notebook(lab, decided.points, explain=decided.explain, tells=decided.tells)
     handed_in, differing = _bound_cells(api, name, notebook_of(lab), notebook)
     if differing:

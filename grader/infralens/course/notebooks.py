@@ -83,11 +83,6 @@ def call_of(lab: Lab, todo: Todo) -> str:
     return todo.id if lab.track == DEFAULT_TRACK else f"{lab.track}/{todo.id}"
 
 
-def assignment_of(lab: Lab) -> str:
-    """What the lab's assignment is called: `lab-03`, `diffsynth-lab-04`."""
-    return lab.short.replace("/", "-")
-
-
 def notebook_of(lab: Lab) -> str:
     """What the lab's notebook is called, without `.ipynb`."""
     return lab.file.removesuffix(".py")

@@ -35,6 +35,11 @@ try:
         "device": "cpu",
         "isolation": "process",
         "masked": ["diffusers"],
+        "loaded": [],
+        "processes": 1,
+        "wishes": {"naming": "full", "stop": "never", "first": None},
+        "rehearsed": None,
+        "sabotaged": False,
     }
     for number in grader_processes():
         if os.readlink(f"/proc/{number}/fd/0").startswith("pipe:"):

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook, new_output
@@ -17,7 +17,7 @@ from traitlets import Enum, Integer, List, Unicode
 
 from infralens.course.autograde.bench import Question
 from infralens.course.autograde.kept import forget, keep
-from infralens.course.autograde.place import NotExaminedError, course_of
+from infralens.course.autograde.place import NotExaminedError, course_of, exporter_of, place_of
 from infralens.course.autograde.plan import Pending
 from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
 from infralens.course.autograde.restore import in_order, restored_cells, source_cells
@@ -28,9 +28,6 @@ from infralens.course.telling import told
 from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.labs import find_lab, find_labs
 from infralens.report import Report, TodoResult
-
-if TYPE_CHECKING:
-    from infralens.course.autograde.exporter import TolerantExporter
 
 MOST_JOBS = 8
 CHECK = re.compile(r"check-(\d{1,4})-(\d{1,4})")
@@ -75,14 +72,14 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
 
         NotExaminedError where a verdict is missing: nbgrader then counts the submission as failed.
         """
-        if not nb.metadata.get("infralens", {}).get("restored"):
+        if place_of(resources["nbgrader"]) not in exporter_of(self).restored:
             raise NotExaminedError("infralens.course.RestoreCells has to come first")
         if (reason := self.lacks()) is not None:
             raise NotExaminedError(reason)
         forget(course_of(self), resources["nbgrader"])
         assigned = self._assigned(resources["nbgrader"]["assignment"])
         checks = {_todo_of(cell): cell for cell in nb.cells if is_grade(cell) and _is_check(cell)}
-        broken = nb.metadata.infralens.get(UNREADABLE)
+        broken = nb.metadata.get("infralens", {}).get(UNREADABLE)
         if broken is not None:
             for cell in checks.values():
                 _write(cell, unread(broken), 0.0)
@@ -91,7 +88,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
             said = "cannot be read"
         else:
             said = self._judge(nb, resources, assigned, checks)
-        exporter = self._exporter()
+        exporter = exporter_of(self)
         so_far = exporter.plan.advance()
         self.log.info("%s: %s (%s)", resources["nbgrader"]["student"], said, so_far)
         if exporter.plan.is_done:  # a Jupyter server lives on
@@ -134,7 +131,7 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
         return Question(lab, labs, assigned.seed, self.isolation, name, to_examine(nb))
 
     def _report(self, question: Question, named: dict[str, str]) -> Report:
-        bench, plan = self._exporter().bench, self._exporter().plan
+        bench, plan = exporter_of(self).bench, exporter_of(self).plan
         bench.ask(question)
         for pending in plan.after(named, bench.at_once):
             self._ask_ahead(pending, named["db_url"])
@@ -158,17 +155,9 @@ class Examine(NbGraderPreprocessor):  # type: ignore[misc]
                 released = in_order(cells, course_of(self), **named)
                 restored = new_notebook(cells=list(restored_cells(released, submitted.cells)))
                 assigned = self._assigned(pending.assignment)
-                self._exporter().bench.ask(self._question(restored, named, assigned))
+                exporter_of(self).bench.ask(self._question(restored, named, assigned))
         except Exception as error:
             self.log.debug("%s is not judged ahead of its turn: %s", pending.path, error)
-
-    def _exporter(self) -> TolerantExporter:
-        from infralens.course.autograde.exporter import TolerantExporter
-
-        if not isinstance(self.parent, TolerantExporter):
-            wanted = 'c.Autograde.exporter_class = "infralens.course.TolerantExporter"'
-            raise NotExaminedError(f"the configuration lacks {wanted}")
-        return self.parent
 
     def _assigned(self, assignment: str) -> Assignment:
         record = read_record(course_of(self))

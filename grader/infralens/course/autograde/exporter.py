@@ -34,6 +34,8 @@ class TolerantExporter(NotebookExporter):  # type: ignore[misc]
         if reason is not None:  # before any submission is touched: what is graded stays graded
             self.log.error(reason)
             raise NbGraderException(reason)
+        # Nothing that stands in a notebook says so: a learner may have written it.
+        self.restored: set[tuple[str, str, str]] = set()
         self.plan, self.bench = Plan.of(self.parent), Bench(examine.jobs)
         weakref.finalize(self, self.bench.close)
 

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from infralens.course.autograde.place import course_of
+from infralens.course.autograde.place import course_of, exporter_of, place_of
 from infralens.course.autograde.reading import (
     UNREADABLE,
     UnreadableNotebookError,
@@ -65,10 +65,10 @@ class RestoreCells(NbGraderPreprocessor):  # type: ignore[misc]
         released = in_order(cells, course_of(self), named["assignment"], named["notebook"])
         reason = resources.get(UNREADABLE) or excess_of(nb)
         restored = new_notebook(cells=list(restored_cells(released, [] if reason else nb.cells)))
-        restored.metadata.infralens = {"restored": True}
         if reason:
             self.log.warning("%s: the notebook is not read: %s", named["student"], reason)
-            restored.metadata.infralens[UNREADABLE] = str(reason)
+            restored.metadata.infralens = {UNREADABLE: str(reason)}
+        exporter_of(self).restored.add(place_of(named))
         return restored, resources
 
 
