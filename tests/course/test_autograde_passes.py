@@ -197,7 +197,7 @@ def test_text_of_a_learner_brings_no_script_to_the_pages_of_an_instructor() -> N
 # Examining
 
 
-class Converter(LoggingConfigurable):  # type: ignore[misc]
+class Converter(LoggingConfigurable):  # type: ignore[misc]  # it has no types
     """What the passes use of nbgrader's Autograde."""
 
     def __init__(self, course: Path, **config: Any) -> None:
@@ -276,7 +276,7 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         if restored:
             exporter.restored.add(("ada", "lab-03", "scheduler"))
         named = {"assignment": "lab-03", "student": "ada", "notebook": "scheduler", "db_url": ""}
-        run.asked = asked  # type: ignore[attr-defined]
+        run.asked = asked  # type: ignore[attr-defined]  # for the tests
         return Examine(parent=exporter)(notebook, {"nbgrader": named})[0]
 
     return run

@@ -621,7 +621,7 @@ def test_ctrl_c_keeps_what_was_done(batch: Any, lent: Lab, tmp_path: Path) -> No
     assert "goes on where it stopped" in stopped.output
     assert (tmp_path / "out" / "summary.csv").read_text(encoding="utf-8").count("graded") == 2
     seen: list[str] = []
-    done = batch(lambda job: seen.append(job.path) or Verdict(report_on(lent)))  # type: ignore
+    done = batch(lambda job: seen.append(job.path) or Verdict(report_on(lent)))  # type: ignore  # append and add give None
     assert done.exit_code == 0, done.output
     assert seen == [f"{name}/lent.py" for name in "cdef"]
 
@@ -691,7 +691,7 @@ def test_a_course_has_its_own_seed_and_points(
     record = {"schema": 1, "kit": "0.1.0", "assignments": {"attacks-lab-01": assignment}}
     (handed_in.parent / "infralens.json").write_text(json.dumps(record), encoding="utf-8")
     seeds: set[int] = set()
-    batch(lambda job: seeds.add(job.seed) or Verdict(report_on(lent, "1.1")))  # type: ignore
+    batch(lambda job: seeds.add(job.seed) or Verdict(report_on(lent, "1.1")))  # type: ignore  # append and add give None
     assert seeds == {77}
     table = (tmp_path / "out" / "summary.csv").read_text(encoding="utf-8")
     assert table.count("1.1:9/9") == 6

@@ -37,7 +37,7 @@ BEGIN = "# BEGIN INFRALENS: `infralens release nbgrader` writes these lines anew
 END = "# END INFRALENS. What you write below stays, and has the last word."
 BLOCK = """\
 {begin}
-c = get_config()  # noqa: F821
+c = get_config()  # noqa: F821  # nbgrader gives it
 c.CourseDirectory.course_id = {course!r}
 P = "nbgrader.preprocessors."
 

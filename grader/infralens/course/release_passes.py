@@ -33,7 +33,7 @@ class GivenAwayError(RuntimeError):
     """Something that is released holds a line of an answer or of a suite; the text says which."""
 
 
-class ClearAnswers(ClearSolutions):  # type: ignore[misc]
+class ClearAnswers(ClearSolutions):
     """Answers become the lines of the stub, which name the todo; other cells as nbgrader does."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Passed:
@@ -53,7 +53,7 @@ class ClearAnswers(ClearSolutions):  # type: ignore[misc]
         return passed
 
 
-class ForTheExaminer(NbGraderPreprocessor):  # type: ignore[misc]
+class ForTheExaminer(NbGraderPreprocessor):
     """What the gradebook keeps names a kernel that nobody has.
 
     nbgrader's own autograde, which would run submissions beside what judges them, then fails
@@ -66,7 +66,7 @@ class ForTheExaminer(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
 
-class ForTheLearner(NbGraderPreprocessor):  # type: ignore[misc]
+class ForTheLearner(NbGraderPreprocessor):
     """What learners get opens with their own Python kernel."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> Passed:
@@ -75,7 +75,7 @@ class ForTheLearner(NbGraderPreprocessor):  # type: ignore[misc]
         return nb, resources
 
 
-class AuditRelease(NbGraderPreprocessor):  # type: ignore[misc]
+class AuditRelease(NbGraderPreprocessor):
     """The last pass: nothing that is released holds a line of an answer or of a suite."""
 
     labs = List(Unicode(), help="Folders with labs of your own, as for `infralens --labs`.").tag(

@@ -33,7 +33,7 @@ MOST_JOBS = 8
 CHECK = re.compile(r"check-(\d{1,4})-(\d{1,4})")
 
 
-class Examine(NbGraderPreprocessor):  # type: ignore[misc]
+class Examine(NbGraderPreprocessor):
     """Writes verdict and points of each todo into its check cell, where nbgrader reads them."""
 
     isolation = Enum(

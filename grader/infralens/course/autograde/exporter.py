@@ -21,7 +21,7 @@ from infralens.course.autograde.reading import (
 )
 
 
-class TolerantExporter(NotebookExporter):  # type: ignore[misc]
+class TolerantExporter(NotebookExporter):
     """Reads any file: what is no notebook becomes an empty one, whose answers are all missing.
 
     One exporter serves all submissions of one `nbgrader autograde`, and so do its examiners.

@@ -46,7 +46,7 @@ class _Slot:
     own: list[NotebookNode] = field(default_factory=list)
 
 
-class RestoreCells(NbGraderPreprocessor):  # type: ignore[misc]
+class RestoreCells(NbGraderPreprocessor):
     """Rebuilds the released notebook from the gradebook's cells.
 
     Of the submission it takes the sources of answer cells and the learner's own cells, in order.

@@ -18,7 +18,7 @@ from infralens.labs import BadLabError, Lab, find_labs
 NAME = "infralens"
 
 
-class Judges(WorkerPlugin):  # type: ignore[misc]  # distributed has no types
+class Judges(WorkerPlugin):
     """The judges of one worker: as many as it has threads that ask."""
 
     name = NAME
