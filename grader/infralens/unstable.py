@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeGuard
 
-from infralens.sources import NoSourceError, module_file
+from infralens.library_source import NoSourceError, module_file
 
 
 @dataclass(frozen=True)

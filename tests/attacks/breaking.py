@@ -25,7 +25,7 @@ import pytest
 import torch
 from arena import HERE, Attack, _remove, lab_for_attacks, labs_to_attack, read_corpus
 
-from infralens.examiner.isolation.process import adopt_orphans
+from infralens.examiner.isolation.killing import adopt_orphans
 from infralens.labs import Lab
 
 BUSY_SECONDS = 15.0  # of processor time

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from infralens.authoring.judging import judge_wrong
+from infralens.authoring.judging_wrong import judge_wrong
 from infralens.grading import Examiner, examiner
 from infralens.labs import Lab
 from infralens.wrong import WrongAnswer, wrong_answers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import share
-from infralens.authoring.judging import judge_wrong
+from infralens.authoring.judging_wrong import judge_wrong
 from infralens.grading import Examiner
 from infralens.labs import Lab
 from infralens.stubs import answer_lines

@@ -210,11 +210,10 @@ def test_an_examiner_told_to_end_again_and_again_ends(solved: Path) -> None:
 
 DEAF = """
 import signal, sys, time
-from infralens.examiner.isolation import process
+from infralens.examiner.isolation.ourselves import end_with_the_parent
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-process.PARENT_SECONDS = process.DEAF_SECONDS = 0.1
-process.end_with_the_parent()
+end_with_the_parent(look_seconds=0.1, deaf_seconds=0.1)
 print(flush=True)
 time.sleep(60)
 """

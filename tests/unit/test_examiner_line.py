@@ -28,7 +28,7 @@ LAB = find_lab("lab-03", find_labs())
 PR_GET_DUMPABLE = 3
 LATE = """
 import json, os, sys, time
-from infralens.examiner.isolation.process import stay_private
+from infralens.examiner.isolation.ourselves import stay_private
 
 stay_private()
 print(json.dumps({{"event": "private"}}), flush=True)
@@ -227,7 +227,7 @@ def test_what_reading_large_frames_took_is_given_back(tmp_path: Path) -> None:
 
 ORDINARY = """
 import os, sys, time
-from infralens.examiner.isolation.process import stay_private
+from infralens.examiner.isolation.ourselves import stay_private
 from infralens.examiner.service.client import is_private
 
 if "private" in sys.argv:

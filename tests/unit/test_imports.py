@@ -21,7 +21,7 @@ MAY_KNOW = {
     "infralens.labs": ("infralens.documents",),
     "infralens.curriculum": ("infralens.documents", "infralens.labs"),
     "infralens.interview": ("infralens.documents", "infralens.labs"),
-    "infralens.sources": ("infralens.labs",),
+    "infralens.library_source": ("infralens.labs",),
     "infralens.wrong": ("infralens.documents", "infralens.labs"),
     "infralens.report": (),
     "infralens.wire": (),
@@ -29,7 +29,7 @@ MAY_KNOW = {
     "infralens.pages": (),
     "infralens.regular": (),
     "infralens.revisions": ("infralens.examiner.isolation.bubblewrap", "infralens.regular"),
-    "infralens.unstable": ("infralens.sources",),
+    "infralens.unstable": ("infralens.library_source",),
     # It says which isolation is there by asking those who make it.
     "infralens.doctor": (
         "infralens.labs",
@@ -96,7 +96,8 @@ MAY_KNOW = {
         "infralens.examiner.candidate",
         "infralens.examiner.compare.describe",
         "infralens.examiner.errors",
-        "infralens.examiner.isolation.process",
+        "infralens.examiner.isolation.killing",
+        "infralens.examiner.isolation.ourselves",
         "infralens.examiner.run.trial",
         "infralens.examiner.service.stock",
         "infralens.shapes",

@@ -30,7 +30,7 @@ time.sleep(60)
 """
 ALONE = """
 import sys
-from infralens.examiner.isolation.process import adopt_orphans, kill_descendants
+from infralens.examiner.isolation.killing import adopt_orphans, kill_descendants
 import subprocess, psutil, time
 
 adopt_orphans()

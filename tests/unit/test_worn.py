@@ -15,7 +15,7 @@ from infralens.labs import find_lab, find_labs
 
 FAKE = """
 import json, sys
-from infralens.examiner.isolation.process import stay_private
+from infralens.examiner.isolation.ourselves import stay_private
 stay_private()
 print('{"event": "private"}', flush=True)
 kept = []

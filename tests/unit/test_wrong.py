@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infralens.authoring.judging import judge_wrong
+from infralens.authoring.judging_wrong import judge_wrong
 from infralens.grading import Wishes, rehearse
 from infralens.labs import Lab, Limits
 from infralens.wrong import BadWrongAnswerError, Edit, EditError, edited, wrong_answers

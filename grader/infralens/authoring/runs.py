@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infralens.authoring.judging import TRUSTED, WHETHER_PAID, judge_wrong
+from infralens.authoring.judging_wrong import TRUSTED, WHETHER_PAID, judge_wrong
 from infralens.authoring.proofs import Confusion, MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
 from infralens.grading import Examiner, Wishes, examiner, grade, rehearse

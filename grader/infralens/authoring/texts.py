@@ -98,7 +98,7 @@ def unfit_edits(lab: Lab) -> Iterator[str]:
 
 def suspect_faults(lab: Lab) -> Iterator[str]:
     """Where the lab's checks use an answer before an assertion has passed it."""
-    from infralens.authoring.suspects import suspect_uses  # a command of its own, too
+    from infralens.authoring.early_uses import suspect_uses  # a command of its own, too
 
     try:
         for use in suspect_uses(lab.suite):

@@ -6,13 +6,13 @@ from infralens.cli import (
     auditing,
     authors,
     classes,
-    drawing,
-    grading,
-    kit,
     learning,
+    making_pictures,
     releases,
     releasing,
+    setting_up,
     studying,
+    verdicts,
 )
 from infralens.cli.group import main
 
@@ -20,12 +20,12 @@ __all__ = [
     "auditing",
     "authors",
     "classes",
-    "drawing",
-    "grading",
-    "kit",
     "learning",
     "main",
+    "making_pictures",
     "releases",
     "releasing",
+    "setting_up",
     "studying",
+    "verdicts",
 ]

@@ -94,7 +94,7 @@ def read(what: str | None) -> None:
     """
     from infralens.curriculum import read_curriculum
     from infralens.labs import own_place
-    from infralens.show.reading import handbook_text, show_contents, show_page, show_text
+    from infralens.show.rendering import handbook_text, show_contents, show_page, show_text
 
     console = terminal()
     with _paged(console):

@@ -41,7 +41,7 @@ def source(todo: str, give_up: bool) -> None:
     from rich.table import Table
 
     from infralens import workspace
-    from infralens.sources import NoSourceError, excerpt
+    from infralens.library_source import NoSourceError, excerpt
 
     try:
         lab, chosen = find_todo(todo, all_labs())

@@ -28,7 +28,7 @@ from infralens.course.telling import told
 from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
 from infralens.pages import with_figures_told
 from infralens.report import Report
-from infralens.show.reading import handbook_text
+from infralens.show.rendering import handbook_text
 from infralens.show.terminal import show_report
 
 LABS = "INFRALENS_LABS"

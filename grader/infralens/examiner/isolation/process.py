@@ -1,35 +1,27 @@
-"""A candidate process seen from outside: started, watched, killed with all that it started."""
+"""A candidate process seen from outside: started, spoken to, watched, ended."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
 import secrets
 import select
 import signal
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Set
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import psutil
-
 from infralens.examiner.isolation.folders import remove
+from infralens.examiner.isolation.killing import kill_family
 from infralens.examiner.isolation.launch import Launcher
 from infralens.examiner.isolation.watch import Watcher
 
 START_SECONDS = 120.0  # a cold torch import from a slow disk takes half a minute
 MAX_OUTPUT = 16_000
 QUIET_SECONDS = 0.02
-PARENT_SECONDS = 0.5
-DEAF_SECONDS = 10.0
-PR_SET_CHILD_SUBREAPER = 36
-PR_SET_DUMPABLE = 4
 KEPT_ENVIRONMENT = (
     "PATH",
     "LANG",
@@ -41,75 +33,6 @@ KEPT_ENVIRONMENT = (
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
 )
-
-
-def adopt_orphans() -> None:
-    """Make Linux hand us the children of a candidate that dies: no double fork slips away."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def end_with_the_parent() -> None:
-    """Send ourselves SIGTERM when the process that started us is gone; who is deaf to it ends too.
-
-    Python hears a signal only between two operations, and one in C++ can take minutes.
-    """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PARENT_SECONDS)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(DEAF_SECONDS)
-        os._exit(128 + signal.SIGTERM)
-
-    if sys.platform != "win32":
-        threading.Thread(target=watch, daemon=True).start()
-
-
-def stay_private() -> None:
-    """Let no other process of the same user trace this one or read its memory (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def children_of_ours() -> frozenset[int]:
-    """The processes that descend from this one now."""
-    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
-
-
-def kill_descendants(spare: Set[int] = frozenset(), alone: Set[int] = frozenset()) -> None:
-    """Kill every process that descends from this one.
-
-    Those in `spare` live on and theirs with them; those in `alone` do, and theirs do not.
-    """
-    me = psutil.Process()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        children = me.children(recursive=True)
-        kept = alone | _families(spare)  # asked only now: whoever is new is known by now
-        victims = [child for child in children if child.pid not in kept]
-        if not victims:
-            return
-        # Stopped first: a fork bomb otherwise grows between the look and the blow.
-        for sign in (
-            (signal.SIGTERM,) if sys.platform == "win32" else (signal.SIGSTOP, signal.SIGKILL)
-        ):
-            for victim in victims:
-                with contextlib.suppress(psutil.Error, OSError):
-                    victim.send_signal(sign)
-        _, alive = psutil.wait_procs(victims, timeout=0.5)
-        if not alive and sys.platform == "win32":
-            return
-
-
-def _families(pids: Set[int]) -> set[int]:
-    """These processes and all that descends from them. psutil misses none, and kills follow."""
-    found = set(pids)
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            found |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
-    return found
 
 
 def candidate_environment(folder: Path) -> dict[str, str]:
@@ -208,15 +131,7 @@ class CandidateProcess:
             return
         self.ended = True
         self.watch.stop()
-        family = []
-        with contextlib.suppress(psutil.Error):
-            family = psutil.Process(self.pid).children(recursive=True)
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):
-                os.killpg(self.pid, signal.SIGKILL)
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        kill_family(self.pid)
         self.process.kill()
         self.outbox.put(None)
         # Let the reader go, which may be waiting to put a frame into a full queue.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from infralens.examiner.isolation.process import stay_private
+from infralens.examiner.isolation.ourselves import stay_private
 
 
 def unwatchable() -> str | None:

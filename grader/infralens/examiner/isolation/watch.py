@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Set
 import psutil
 
 from infralens.examiner.isolation import tree
+from infralens.examiner.isolation.killing import freeze_and_kill
 from infralens.examiner.memory import shared
 
 MAX_PROCESSES = 64
@@ -150,7 +151,7 @@ class Watcher:
                 verdict = watch.over_number(len(self.family(watch)))
             if verdict is not None:
                 watch.verdict = verdict
-                _freeze_and_kill(self.family(watch) | family)
+                freeze_and_kill(self.family(watch) | family)
 
     def family(self, watch: Watch) -> frozenset[int]:
         """One watch's processes, none missed."""
@@ -168,14 +169,3 @@ class Watcher:
                 self.launchers(), *families.values()
             )
         return {watch: frozenset(family | strays) for watch, family in families.items()}
-
-
-def _freeze_and_kill(pids: Set[int]) -> None:
-    processes = []
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            processes.append(psutil.Process(pid))
-    for act in (psutil.Process.suspend, psutil.Process.kill):
-        for process in processes:
-            with contextlib.suppress(psutil.Error, OSError):
-                act(process)

@@ -29,7 +29,7 @@ from infralens.examiner.memory.allowance import CHECK_BYTES, CHECK_SENTENCE, All
 from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run.cases import CANARY, Case, case_id, case_of, runs_alone
-from infralens.examiner.run.results import CaseOutcome, Results, frames_of, sentence_of
+from infralens.examiner.run.outcomes import CaseOutcome, Results, frames_of, sentence_of
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.run.trial import Hear, Trial, plainly, running
 from infralens.labs import Lab

@@ -20,13 +20,9 @@ from typing import IO, Any, ClassVar
 from infralens.examiner.errors import UnavailableError, UnfitResultError, UnreadableError
 from infralens.examiner.isolation import tree
 from infralens.examiner.isolation.folders import HeldFolder, sweep
-from infralens.examiner.isolation.process import (
-    KEPT_ENVIRONMENT,
-    adopt_orphans,
-    children_of_ours,
-    kill_descendants,
-    stay_private,
-)
+from infralens.examiner.isolation.killing import adopt_orphans, children_of_ours, kill_descendants
+from infralens.examiner.isolation.ourselves import stay_private
+from infralens.examiner.isolation.process import KEPT_ENVIRONMENT
 from infralens.examiner.isolation.system import exposed, unwatchable
 from infralens.examiner.service.log import OnPrint, as_wished, shown
 from infralens.examiner.service.protocol import FINAL, Request

@@ -20,12 +20,8 @@ from typing import IO, TYPE_CHECKING, Any
 from infralens.examiner.candidate.submission import read_submission
 from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.examiner.isolation.folders import remove
-from infralens.examiner.isolation.process import (
-    adopt_orphans,
-    end_with_the_parent,
-    kill_descendants,
-    stay_private,
-)
+from infralens.examiner.isolation.killing import adopt_orphans, kill_descendants
+from infralens.examiner.isolation.ourselves import end_with_the_parent, stay_private
 from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.service.protocol import lab_of

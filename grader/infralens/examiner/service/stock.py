@@ -10,6 +10,7 @@ from typing import Any
 from infralens.examiner.errors import UnavailableError
 from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.examiner.isolation.folders import remove
+from infralens.examiner.isolation.killing import kill_descendants
 from infralens.examiner.isolation.launch import (
     DirectLauncher,
     Launcher,
@@ -17,11 +18,7 @@ from infralens.examiner.isolation.launch import (
     TemplateLauncher,
     template_lacks,
 )
-from infralens.examiner.isolation.process import (
-    CandidateProcess,
-    candidate_environment,
-    kill_descendants,
-)
+from infralens.examiner.isolation.process import CandidateProcess, candidate_environment
 from infralens.examiner.isolation.watch import Watcher
 
 

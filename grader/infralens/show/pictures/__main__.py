@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from infralens.examiner.errors import UnavailableError, UnreadableError
-from infralens.examiner.isolation.process import end_with_the_parent
+from infralens.examiner.isolation.ourselves import end_with_the_parent
 from infralens.labs import find_lab, find_labs
 from infralens.regular import write_whole
 from infralens.show.harmless import one_line

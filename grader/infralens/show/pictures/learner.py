@@ -16,7 +16,7 @@ from infralens.examiner.errors import (
     SubmissionError,
     UngradableError,
 )
-from infralens.examiner.isolation.process import adopt_orphans, kill_descendants
+from infralens.examiner.isolation.killing import adopt_orphans, kill_descendants
 from infralens.examiner.run.trial import Trial, running
 from infralens.examiner.service.stock import Setting, Spares, setting_of
 from infralens.labs import Lab

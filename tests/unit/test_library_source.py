@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from infralens.cli import main
 from infralens.labs import Source, Todo, find_labs
-from infralens.sources import MOST_LINES, NoSourceError, excerpt
+from infralens.library_source import MOST_LINES, NoSourceError, excerpt
 
 TODOS = [(lab.id, todo) for lab in find_labs() for todo in lab.todos]
 

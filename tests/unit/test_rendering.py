@@ -12,7 +12,7 @@ from rich.console import Console
 
 from infralens.pages import anchor, anchors, section
 from infralens.show.paging import letting_styles_through
-from infralens.show.reading import show_page, show_text, with_told_links
+from infralens.show.rendering import show_page, show_text, with_told_links
 
 PAGE = """# Schedulers
 

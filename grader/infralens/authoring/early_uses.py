@@ -1,4 +1,4 @@
-"""`python -m infralens.authoring.suspects [LAB …]`: answers used before they are looked at.
+"""`python -m infralens.authoring.early_uses [LAB …]`: answers used before they are looked at.
 
 An answer is a suspect until an assertion has passed it. Before that no closure of an assertion may
 hold it, no equality may have it on the other side, and nothing may compute with it: not arithmetic,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infralens.authoring.suspects import suspect_uses
+from infralens.authoring.early_uses import suspect_uses
 from infralens.labs import Lab, find_labs
 
 USES = {
