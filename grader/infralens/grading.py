@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infralens.examiner.service.client import EXAMINER, OnEvent
+from infralens.examiner.service.client import EXAMINER, Bounds, OnEvent
 from infralens.examiner.service.client import Examiner as Examiner
+from infralens.examiner.service.client import Examiners as Examiners
 from infralens.examiner.service.log import OnPrint, as_wished
 from infralens.examiner.service.protocol import Request
 from infralens.examiner.service.protocol import Wishes as Wishes
@@ -22,12 +23,14 @@ def examiner(
     serve: bool = False,
     program: Sequence[str] = EXAMINER,
     on_print: OnPrint = as_wished,
+    among: Examiners | None = None,
+    bounds: Bounds = Bounds(),  # noqa: B008  # frozen
 ) -> Iterator[Examiner]:
     """An examiner process for the block. `serve`: keep a candidate warm for the next grade.
 
-    `on_print` is handed what the examiner prints.
+    `on_print` is handed what the examiner prints. Who has several at once names them all `among`.
     """
-    running = Examiner(serve=serve, program=program, on_print=on_print)
+    running = Examiner(serve=serve, program=program, on_print=on_print, among=among, bounds=bounds)
     try:
         yield running
     finally:

@@ -17,10 +17,11 @@ import pytest
 
 from infralens.examiner.errors import UnfitResultError, UnreadableError
 from infralens.examiner.service import client
-from infralens.examiner.service.client import is_private
+from infralens.examiner.service.client import Bounds
+from infralens.examiner.service.line import is_private
 from infralens.examiner.service.protocol import Request
 from infralens.examiner.service.result import report_of
-from infralens.grading import examiner
+from infralens.grading import Examiners, examiner
 from infralens.labs import find_lab, find_labs
 from infralens.report import CheckResult, Environment, TodoResult
 
@@ -53,14 +54,14 @@ def answering(before: str) -> tuple[str, str]:
     return ("-c", LATE.format(before=before))
 
 
-def test_a_late_answer_is_not_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_answer_is_not_the_next_ones() -> None:
     """The one that was given up is replaced: its word would shift every later grade by one."""
-    monkeypatch.setattr(client, "START_SECONDS", 1.0 - client.GRACE_SECONDS)
+    bounds = Bounds(start_seconds=1.0, grace_seconds=0.0)  # beside what the lab allows
     lab = replace(LAB, limits=replace(LAB.limits, lab_seconds=0))
-    with examiner(serve=True, program=answering("time.sleep(60 if late else 0)")) as one:
+    program = answering("time.sleep(60 if late else 0)")
+    with examiner(serve=True, program=program, bounds=bounds) as one:
         given_up = one.ask(replace(requested("late.py"), lab=lab))
         assert given_up.grader_error == "the examiner did not answer in time"
-        monkeypatch.setattr(client, "START_SECONDS", 60.0)
         with pytest.raises(UnreadableError, match="in time"):
             one.ask(requested("next.py"))
 
@@ -102,6 +103,18 @@ def test_an_examiner_that_died_is_replaced_before_the_next_grade() -> None:
         one.process.wait()
         with pytest.raises(UnreadableError, match="in time"):
             one.ask(requested("next.py"))
+
+
+def test_an_examiner_that_is_killed_takes_no_other_of_its_command_with_it() -> None:
+    both = Examiners()
+    program = answering("pass")
+    with (
+        examiner(serve=True, program=program, among=both) as one,
+        examiner(serve=True, program=program, among=both) as other,
+    ):
+        one.process.kill()
+        one.close()
+        assert other.process.poll() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
@@ -228,7 +241,7 @@ def test_what_reading_large_frames_took_is_given_back(tmp_path: Path) -> None:
 ORDINARY = """
 import os, sys, time
 from infralens.examiner.isolation.ourselves import stay_private
-from infralens.examiner.service.client import is_private
+from infralens.examiner.service.line import is_private
 
 if "private" in sys.argv:
     stay_private()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from infralens.examiner.errors import UnreadableError
-from infralens.examiner.service import client
-from infralens.grading import Examiner, grade
+from infralens.examiner.service.client import Bounds
+from infralens.grading import Examiner, examiner, grade
 from infralens.labs import find_lab, find_labs
 
 FAKE = """
@@ -27,29 +27,26 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def fake() -> Iterator[Examiner]:
-    running = Examiner(serve=True, program=("-c", FAKE))
-    yield running
-    running.close()
+def fake(**bounds: int) -> AbstractContextManager[Examiner]:
+    return examiner(serve=True, program=("-c", FAKE), bounds=Bounds(**bounds))
 
 
-def pid_of_the_next_grade(examiner: Examiner) -> int:
+def pid_of_the_next_grade(one: Examiner) -> int:
     lab = find_lab("lab-03", find_labs())
     with pytest.raises(UnreadableError):
-        grade(lab, Path("nothing.py"), isolation="process", using=examiner)
-    return examiner.process.pid
+        grade(lab, Path("nothing.py"), isolation="process", using=one)
+    return one.process.pid
 
 
-def test_after_many_grades(fake: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_GRADES", 2)
-    pids = [pid_of_the_next_grade(fake) for _ in range(3)]
+def test_after_many_grades() -> None:
+    with fake(grades=2) as one:
+        pids = [pid_of_the_next_grade(one) for _ in range(3)]
     assert pids[0] == pids[1] != pids[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a resident size is asked for")
-def test_when_it_has_grown(fake: Examiner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_GROWN_BYTES", 100 * 2**20)
-    pids = [pid_of_the_next_grade(fake) for _ in range(6)]
+def test_when_it_has_grown() -> None:
+    with fake(grown_bytes=100 * 2**20) as one:
+        pids = [pid_of_the_next_grade(one) for _ in range(6)]
     assert pids[0] == pids[1] == pids[2]
     assert len(set(pids)) == 2

@@ -12,7 +12,7 @@ from infralens.examiner.errors import UnreadableError
 from infralens.examiner.isolation.folders import HeldFolder
 from infralens.examiner.service.protocol import Request
 from infralens.examiner.service.result import void_report
-from infralens.grading import Examiner, examiner, grade
+from infralens.grading import Examiner, Examiners, examiner, grade
 from infralens.labs import Lab
 from infralens.report import Report
 
@@ -55,11 +55,11 @@ def void(job: Job, reason: str) -> Report:
 
 
 @contextmanager
-def judge() -> Iterator[Judge]:
+def judge(among: Examiners | None = None) -> Iterator[Judge]:
     """A judge for the block: an examiner that starts now, in the thread that asks."""
     folder = HeldFolder()
     try:
-        with examiner(serve=True) as warm:
+        with examiner(serve=True, among=among) as warm:
             yield Judge(warm, folder)
     finally:
         folder.remove()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from infralens.course.batch.judging import Job, Judge, Verdict, judge
 from infralens.examiner.errors import UnreadableError
+from infralens.grading import Examiners
 
 Load = Callable[[Job], bytes]
 Done = tuple[Job, Verdict | BaseException]
@@ -24,12 +25,12 @@ def judged_here(
     for job in jobs:
         waiting.put(job)
     done: queue.SimpleQueue[Done] = queue.SimpleQueue()
-    stop, judges = threading.Event(), list[Judge]()
+    stop, judges, examiners = threading.Event(), list[Judge](), Examiners()
 
     def work() -> None:
         job: Job | None = None
         try:
-            with judge() as own:
+            with judge(examiners) as own:
                 judges.append(own)
                 while not stop.is_set():
                     job = waiting.get_nowait()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
-import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 from infralens.examiner.errors import UnavailableError, UnfitResultError, UnreadableError
 from infralens.examiner.isolation import tree
@@ -23,17 +22,14 @@ from infralens.examiner.isolation.folders import HeldFolder, sweep
 from infralens.examiner.isolation.killing import adopt_orphans, children_of_ours, kill_descendants
 from infralens.examiner.isolation.ourselves import stay_private
 from infralens.examiner.isolation.process import KEPT_ENVIRONMENT
-from infralens.examiner.isolation.system import exposed, unwatchable
+from infralens.examiner.isolation.system import unwatchable
+from infralens.examiner.service.line import Line
 from infralens.examiner.service.log import OnPrint, as_wished, shown
 from infralens.examiner.service.protocol import FINAL, Request
 from infralens.examiner.service.result import report_of, void_report
 from infralens.report import Report
 
-START_SECONDS = 300.0  # a first import of torch and diffusers from a cold disk
-MOST_GRADES = 500  # by one examiner
-MOST_GROWN_BYTES = 2**29  # since its first grade; the suites of all labs take about half of that
 MOST_TOLD_BYTES = 2**20  # of what an examiner prints during one grade
-GRACE_SECONDS = 60.0  # beyond the lab's own limit: restarts, references, naming
 OnEvent = Callable[[dict[str, Any]], None]
 EXAMINER = ("-m", "infralens.examiner")
 EXAMINER_KEEPS = (
@@ -47,42 +43,39 @@ EXAMINER_KEEPS_BEGINNING = ("LC_", "CUDA", "NVIDIA_", "INFRALENS_")
 """Nothing else of the user's: PYTHONWARNINGS, TORCH_LOGS or PYTEST_ADDOPTS would void a grade."""
 
 
-class _Line:
-    """The two pipes to one examiner process, and what signs each line on them.
+@dataclass(frozen=True)
+class Bounds:
+    """How long an examiner is waited for, and how much it may grow old."""
 
-    The token is known to the two ends alone: what somebody else writes into a pipe is no line of
-    ours. It is made, and handed over, when nobody can read the memory of either end any more,
-    unless this system keeps nobody's memory from anyone.
-    """
+    start_seconds: float = 300.0  # a first import of torch and diffusers from a cold disk
+    grace_seconds: float = 60.0  # beyond the lab's own limit: restarts, references, naming
+    grades: int = 500
+    grown_bytes: int = 2**29  # since its first grade; the suites of all labs take half of that
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process, self.kept = process, exposed() is None
-        self.token = ""
-        self.open = threading.Event()
-        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
 
-    def write(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # the silence that follows tells
-            self.process.stdin.write("\n" + json.dumps({**message, "token": self.token}) + "\n")
-            self.process.stdin.flush()
+class Examiners:
+    """The examiners that run in one command: where one is killed, the others are spared."""
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with contextlib.suppress(ValueError, OSError):
-            for line in self.process.stdout:
-                if not self.token and _says_private(line) and self._is_private():
-                    self.token = secrets.token_hex(16)
-                    self.write({})
-                    self.open.set()
-                elif self.token and (event := _signed_event(line, self.token)) is not None:
-                    self.events.put(event)
-        self.events.put(None)
-        self.open.set()
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+        self._changing = threading.Lock()  # held by who starts one and by who kills
 
-    def _is_private(self) -> bool:
-        return not self.kept or is_private(self.process.pid)
+    def started(self, start: Callable[[], subprocess.Popen[str]]) -> subprocess.Popen[str]:
+        """Start one, which nobody kills as a stray in the moment before it is known."""
+        with self._changing:
+            process = start()
+            self._pids.add(process.pid)
+        return process
+
+    def ended(self, pid: int, *, killed: bool, earlier: Set[int]) -> None:
+        """One has ended. Where it was killed, what it left behind is killed, as it would have done.
+
+        What ran `earlier` was never its own.
+        """
+        with self._changing:
+            self._pids.discard(pid)
+            if killed:
+                kill_descendants(spare=self._pids | earlier)
 
 
 class Examiner:
@@ -91,12 +84,17 @@ class Examiner:
     One that has died, or that owes an answer to an earlier request, is replaced by another.
     """
 
-    running: ClassVar[set[int]] = set()
-
     def __init__(
-        self, *, serve: bool, program: Sequence[str] = EXAMINER, on_print: OnPrint = as_wished
+        self,
+        *,
+        serve: bool,
+        program: Sequence[str] = EXAMINER,
+        on_print: OnPrint = as_wished,
+        among: Examiners | None = None,
+        bounds: Bounds = Bounds(),  # frozen
     ) -> None:
         self.serve, self.program, self.on_print = serve, program, on_print
+        self.among, self.bounds = among or Examiners(), bounds
         self._start()
 
     def _start(self) -> None:
@@ -109,7 +107,13 @@ class Examiner:
         adopt_orphans()  # should the examiner be killed, what it watched over comes to us
         self.earlier = children_of_ours()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
-        self.process = subprocess.Popen(
+        self.process = self.among.started(self._opened)
+        self.ended = self.owing = False
+        self.graded = self.bytes_at_first = self.told = 0
+        self.line = Line(self.process)
+
+    def _opened(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             [sys.executable, "-P", *self.program, *(["--serve"] if self.serve else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -119,15 +123,13 @@ class Examiner:
             start_new_session=True,  # Ctrl-C comes to us first; we end it in good order
             env=examiner_environment(self.folder.path),
         )
-        Examiner.running.add(self.process.pid)
-        self.ended = self.owing = False
-        self.graded = self.bytes_at_first = self.told = 0
-        self.line = _Line(self.process)
 
     def ask(self, request: Request, on_event: OnEvent = lambda event: None) -> Report:
         """The report of one submission. UnreadableError when there is no file to grade."""
         started = time.monotonic()
-        deadline = started + START_SECONDS + request.lab.limits.lab_seconds + GRACE_SECONDS
+        bounds = self.bounds
+        most = bounds.start_seconds + request.lab.limits.lab_seconds + bounds.grace_seconds
+        deadline = started + most
         if self.ended or self.owing or self.process.poll() is not None or self._worn():
             self._end()
             self._start()
@@ -178,7 +180,7 @@ class Examiner:
         if self.graded == 1:
             self.bytes_at_first = taken
         grown = taken - self.bytes_at_first if self.bytes_at_first else 0
-        return self.graded >= MOST_GRADES or grown > MOST_GROWN_BYTES
+        return self.graded >= self.bounds.grades or grown > self.bounds.grown_bytes
 
     def _gives_up(self, request: Request, reason: str, started: float) -> Report:
         """A void report. Nothing more is believed of this examiner: the next grade has another."""
@@ -219,9 +221,8 @@ class Examiner:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 _kill_group(self.process)
-        if self.process.returncode and self.process.returncode < 0:
-            kill_descendants(spare=self.earlier | Examiner.running)
-        Examiner.running.discard(self.process.pid)
+        killed = self.process.returncode is not None and self.process.returncode < 0
+        self.among.ended(self.process.pid, killed=killed, earlier=self.earlier)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._tell()
@@ -242,35 +243,6 @@ def examiner_environment(folder: Path) -> dict[str, str]:
         "MALLOC_ARENA_MAX": "1",  # glibc gives back what threads freed from its first heap alone
         "TMPDIR": str(folder),
     }
-
-
-def is_private(pid: int) -> bool:
-    """Whether other processes of the same user are kept out of this one's memory (Linux).
-
-    What may not be read belongs to root in /proc; for root itself no such wall exists.
-    """
-    if sys.platform != "linux":
-        return True
-    try:
-        return os.geteuid() == 0 or Path(f"/proc/{pid}/fd").stat().st_uid != os.geteuid()
-    except OSError:
-        return False
-
-
-def _says_private(line: str) -> bool:
-    try:
-        return bool(json.loads(line) == {"event": "private"})
-    except (ValueError, RecursionError):
-        return False
-
-
-def _signed_event(line: str, token: str) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    signed = isinstance(event, dict) and event.get("token") == token
-    return event if signed else None
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:
