@@ -38,8 +38,7 @@ def test_only_what_nobody_holds_goes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "infralens-link").symlink_to(strange)
     folders.sweep()
     assert left.is_dir()  # so young that it may be in the making
-    monkeypatch.setattr(folders, "YOUNG_SECONDS", -1.0)
-    folders.sweep()
+    folders.sweep(young_seconds=-1.0)
     assert not left.exists()
     assert strange.is_dir()
     assert alive.path.is_dir()

@@ -66,8 +66,8 @@ def test_a_template_that_was_stopped_goes_on(launcher: TemplateLauncher, tmp_pat
 def test_a_template_that_does_not_answer_is_replaced(
     launcher: TemplateLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "FORK_SECONDS", 0.3)
-    monkeypatch.setattr(TemplateLauncher, "_wake", lambda self: None)
+    monkeypatch.setattr(launcher, "fork_seconds", 0.3)
+    monkeypatch.setattr(launcher, "_wake", lambda: None)
     first = launcher.launch(tmp_path, {})
     assert runs(first)
     os.kill(launcher.process.pid, signal.SIGSTOP)

@@ -36,13 +36,13 @@ class HeldFolder:
         remove(self.path)
 
 
-def sweep() -> None:
+def sweep(young_seconds: float = YOUNG_SECONDS) -> None:
     """Remove the folders of ours whose makers were killed."""
     if sys.platform == "win32":
         return
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            if folder.lstat().st_uid == os.geteuid() and _left(folder):
+            if folder.lstat().st_uid == os.geteuid() and _left(folder, young_seconds):
                 remove(folder)
 
 
@@ -62,11 +62,11 @@ def remove(folder: Path) -> None:
                 return
 
 
-def _left(folder: Path) -> bool:
+def _left(folder: Path, young_seconds: float) -> bool:
     descriptor = os.open(folder / HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
-        old = time.time() - status.st_mtime > YOUNG_SECONDS
+        old = time.time() - status.st_mtime > young_seconds
         return status.st_uid == os.geteuid() and old and _locked(descriptor)
     finally:
         os.close(descriptor)

@@ -194,7 +194,7 @@ class TemplateLauncher:
     """Keeps a template process and has it fork candidates, where `template_lacks` nothing."""
 
     def __init__(self, environment: Mapping[str, str], loaded: tuple[str, ...] = ()) -> None:
-        self.environment = dict(environment)
+        self.environment, self.fork_seconds = dict(environment), FORK_SECONDS
         self.command = (*candidate_command(loaded), "--template")
         self.endings: dict[int, int] = {}
         self.forked: set[int] = set()
@@ -252,7 +252,7 @@ class TemplateLauncher:
         return _Forked(self, pid, ours)
 
     def _forked(self) -> int:
-        deadline = time.monotonic() + (FORK_SECONDS if self.answered else TEMPLATE_SECONDS)
+        deadline = time.monotonic() + (self.fork_seconds if self.answered else TEMPLATE_SECONDS)
         while (said := self._said(deadline - time.monotonic())) is not None:
             if "forked" in said:
                 self.answered = True
