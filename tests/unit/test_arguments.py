@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ from click.testing import CliRunner, Result
 from infralens import grading
 from infralens.cli import main
 from infralens.cli.group import ORDER
+from infralens.examiner.errors import UnreadableError
+from infralens.labs import Lab, find_lab, find_labs
+from infralens.report import CheckResult, CheckStatus, Report
+from infralens.workspace import TodoProgress, Workspace, read_progress, updating
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +77,6 @@ def test_a_folder_that_may_not_be_written_is_told_at_once(here: Path) -> None:
 
 
 def test_a_lab_without_a_stub_cannot_be_reset(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from infralens.labs import Lab
-
     monkeypatch.setattr(Lab, "stub", here / "nothing.py")
     result = run("reset", "lab-03")
     assert result.exit_code == 3
@@ -93,6 +97,49 @@ def test_a_path_is_a_lab_s_name_too(here: Path, monkeypatch: pytest.MonkeyPatch,
     assert "Lab 03" in run("read", name).stdout
     monkeypatch.chdir(here)
     assert run("read", name).exit_code == 2
+
+
+def test_grade_alone_takes_the_next_lab(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Path]] = []
+
+    def grade(lab: Lab, path: Path, **options: Any) -> None:
+        asked.append((lab.id, path))
+        raise UnreadableError("seen enough")
+
+    monkeypatch.setattr(grading, "grade", grade)
+    first, second = find_labs()[:2]
+    for lab in (first, second):
+        assert run("grade").stderr == "infralens: seen enough\n"
+        assert asked.pop() == (lab.id, Workspace(here).file(lab))
+        done = {todo.id: TodoProgress(todo.points, todo.points, "passed") for todo in lab.todos}
+        with updating(Workspace(here)) as holder:
+            holder[0] = replace(holder[0], labs={lab.id: done})
+
+
+def test_all_grades_every_file_that_was_begun(
+    here: Path, monkeypatch: pytest.MonkeyPatch, report_of: Any
+) -> None:
+    begun = [find_lab(name, find_labs()) for name in ("lab-02", "lab-05", "diffsynth/lab-04")]
+    said: tuple[CheckStatus, ...] = ("passed", "failed", "passed")
+    status = dict(zip([lab.id for lab in begun], said, strict=True))
+
+    def grade(lab: Lab, path: Path, **options: Any) -> Report:
+        assert options["using"] == "one examiner for all"
+        todo = lab.todos[0]
+        check = CheckResult("a", "A.", status[lab.id])
+        made: Report = report_of((todo.id, todo.points, status[lab.id], [check]), lab=lab.id)
+        return made
+
+    monkeypatch.setattr(grading, "grade", grade)
+    monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext("one examiner for all"))
+    for lab in begun:
+        Workspace(here).file(lab).write_text("begun = 1\n", encoding="utf-8")
+    result = run("grade", "--all")
+    assert result.exit_code == 1
+    shown = [line.split(" · ")[0] for line in result.stdout.splitlines() if "seed 7" in line]
+    assert shown == [lab.short for lab in begun]
+    kept = read_progress(Workspace(here))[0]
+    assert [kept.score(lab) > 0 for lab in begun] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from infralens.cli import main
 from infralens.pages import anchor, anchors, section
 from infralens.show.paging import letting_styles_through
 from infralens.show.rendering import show_page, show_text, with_told_links
@@ -120,6 +122,23 @@ def test_a_pager_gets_styles_only_where_it_shows_them(
     with letting_styles_through() as through:
         assert (through, os.environ.get("LESS")) == (styled, less)
     assert os.environ.get("LESS") == environment.get("LESS")
+
+
+@pytest.mark.parametrize(("pager", "styled"), [("less", True), ("more", False)])
+def test_read_asks_the_pager_of_a_terminal_so(
+    monkeypatch: pytest.MonkeyPatch, pager: str, styled: bool
+) -> None:
+    seen: list[tuple[str, str | None]] = []
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("pydoc.pager", lambda text: seen.append((text, os.environ.get("LESS"))))
+    for name in ("MANPAGER", "LESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PAGER", pager)
+    monkeypatch.setenv("TERM", "xterm")
+    assert CliRunner(catch_exceptions=False).invoke(main, ["read", "glossary"]).exit_code == 0
+    ((text, less),) = seen
+    assert "Glossary" in text
+    assert ("\x1b[" in text, less) == (styled, "FRX" if styled else None)
 
 
 def test_the_page_is_printed_and_then_its_section(workshop: Any) -> None:
