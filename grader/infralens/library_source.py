@@ -47,7 +47,7 @@ def excerpt(source: Source, search: Sequence[str] | None = None) -> Excerpt:
     the installed library has moved on.
     """
     path, inner = module_file(source.name, sys.path if search is None else search)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split("\n")  # as the parser: a form feed ends none
     node = _definition(ast.parse("\n".join(lines)), inner)
     if node is None:
         raise NoSourceError(f"{path} has no {'.'.join(inner)}")

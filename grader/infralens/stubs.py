@@ -8,6 +8,7 @@ todo.
 from __future__ import annotations
 
 import ast
+import io
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -32,9 +33,14 @@ class Region:
         return self.name.split(".")[0]
 
 
+def lines_of(code: str) -> list[str]:
+    """The lines as Python's parser counts them: a form feed or U+2028 ends none."""
+    return [line.rstrip("\n") for line in io.StringIO(code, newline=None)]
+
+
 def regions(solution: str) -> tuple[Region, ...]:
     """Every answer in the file, in order."""
-    lines = solution.splitlines()
+    lines = lines_of(solution)
     found: list[Region] = []
     begun: int | None = None
     tree: ast.Module | None = None
@@ -79,7 +85,7 @@ def _name_around(tree: ast.Module, line: int) -> str:
 
 def stub_of(solution: str, todo_of_name: Mapping[str, str]) -> str:
     """The stub. `todo_of_name` gives the todo's id for each name at the top of the file."""
-    lines = solution.splitlines()
+    lines = lines_of(solution)
     out: list[str] = []
     position = 0
     for region in regions(solution):
@@ -107,7 +113,7 @@ def pieces(solution: str, todo_of_name: Mapping[str, str]) -> tuple[Piece, ...]:
 
     Neighbours that belong together are one piece. A comment belongs to what follows it.
     """
-    lines = solution.splitlines()
+    lines = lines_of(solution)
     nodes = ast.parse(solution).body
     found: list[Piece] = []
     position = 0
@@ -129,7 +135,7 @@ def pieces(solution: str, todo_of_name: Mapping[str, str]) -> tuple[Piece, ...]:
 
 def definitions(solution: str, names: Collection[str]) -> str:
     """The functions and classes of these names at the top of the file, without the markers."""
-    lines = solution.splitlines()
+    lines = lines_of(solution)
     found = []
     for node in ast.parse(solution).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names:
@@ -141,7 +147,7 @@ def definitions(solution: str, names: Collection[str]) -> str:
 
 def answer_lines(solution: str) -> Iterator[str]:
     """Each line of each answer, stripped: what must appear in nothing that is released."""
-    lines = solution.splitlines()
+    lines = lines_of(solution)
     for region in regions(solution):
         for line in lines[region.first : region.last - 1]:
             if line.strip():

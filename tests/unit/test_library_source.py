@@ -111,6 +111,11 @@ def test_the_learner_s_own_function_stands_beside_it(
         shown = run(main, arguments, env={"COLUMNS": str(columns)}).stdout
         assert line in shown  # never cut
         assert "Words." not in shown
+    odd = "# a form feed \x0c and \u2028 end no line\n"  # nor is a byte order mark code
+    text = f'\ufeff{odd}def heun_step(*args):\n    """Words."""\n    {line}\n    # last\n'
+    file.write_text(text, encoding="utf-8")
+    shown = run(main, arguments, env={"COLUMNS": "60"}).stdout
+    assert shown.splitlines()[-5:-2] == ["def heun_step(*args):", f"    {line}", ""]
     file.write_text("def heun_step(:\n", encoding="utf-8")
     assert run(main, ["source", "3.7", "--give-up"]).exit_code == 0
 

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from infralens.labs import Lab, find_labs
-from infralens.stubs import MarkerError, answer_lines, regions, stub_of
+from infralens.stubs import MarkerError, answer_lines, definitions, regions, stub_of
 
 SOLUTION = dedent(
     '''
@@ -119,3 +119,11 @@ def test_a_stub_of_ours_can_be_parsed(lab: Lab) -> None:
         pytest.skip("no solutions here")
     todos = {name: todo.id for name, todo in lab.todo_of_name.items()}
     ast.parse(stub_of(lab.solution.read_text(encoding="utf-8"), todos))
+
+
+def test_a_form_feed_or_another_line_of_unicode_moves_no_answer() -> None:
+    odd = SOLUTION.replace("    def step", "    # a form feed \x0c, \u2028 and \x85\n    def step")
+    plain = SOLUTION.replace("    def step", "    # a form feed\n    def step")
+    assert [(r.first, r.name) for r in regions(odd)] == [(r.first, r.name) for r in regions(plain)]
+    assert definitions(odd, {"Euler"}).count("# a form feed \x0c, \u2028 and \x85\n") == 1
+    assert definitions(odd, {"scale"}) == definitions(plain, {"scale"})

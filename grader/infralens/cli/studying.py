@@ -111,14 +111,16 @@ def _own(lab: Lab, todo: Todo, path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        text = read_regular(path, MOST_FILE_BYTES, follow=False).decode("utf-8")
+        text = read_regular(path, MOST_FILE_BYTES, follow=False).decode("utf-8-sig")
         return _without_docstrings(definitions(text, todo.names)).rstrip()
     except (OSError, ValueError, SyntaxError, RecursionError):
         return ""
 
 
 def _without_docstrings(text: str) -> str:
-    lines = text.splitlines()
+    from infralens.stubs import lines_of
+
+    lines = lines_of(text)
     dropped: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef) or len(node.body) < 2:

@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
+from infralens.stubs import lines_of
+
 HEADER = 16  # bytes before the code: magic number, flags, date, size
 LEAST_WORDS = 7  # `return sample / scale` are four
 SECONDS = 30
@@ -66,7 +68,7 @@ def read(data: bytes) -> Compiled:
 
 def words_of_lines(source: str, lines: Collection[int] | None) -> Iterator[tuple[Words, str]]:
     """What each of these lines (None: all) is compiled to, where that is enough, and the line."""
-    written = source.splitlines()
+    written = lines_of(source)
     for code in _codes(compile(source, "answer", "exec", dont_inherit=True)):
         by_line: dict[int, list[str]] = {}
         for instruction in dis.get_instructions(code):

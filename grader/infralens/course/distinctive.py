@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infralens.labs import DEFAULT_TRACK, PACKAGE, Lab
-from infralens.stubs import regions, stub_of
+from infralens.stubs import lines_of, regions, stub_of
 
 LEAST = 20  # visible bytes of several lines of an answer together, and what is looked up
 LEAST_ANSWER = 24  # of one line: `return sample / scale` may be anybody's
@@ -161,7 +161,7 @@ def _code_lines(source: str) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             cut[token.start[0]] = token.start[1]
-    for number, line in enumerate(source.splitlines(), start=1):
+    for number, line in enumerate(lines_of(source), start=1):
         code = line[: cut.get(number)].strip()
         yield code or line.strip()
 
