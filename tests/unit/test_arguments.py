@@ -149,7 +149,9 @@ def test_a_page_of_the_handbook_has_these_names(name: str) -> None:
     assert run("read", name).exit_code == 0
 
 
-def test_no_columns_at_all_are_eighty() -> None:
+def test_no_columns_at_all_are_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some terminals say before they are drawn."""
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
     assert "Forward Noise Process" in run("list", env={"COLUMNS": "0"}).stdout
 
 

@@ -565,6 +565,22 @@ def test_the_refused_calls_are_listed_below_the_findings(
     assert sum(line.count("call_") for line in lines) == 40
 
 
+def test_a_narrow_terminal_breaks_no_word_of_the_findings(
+    infralens: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infralens import doctor
+
+    told = "judges' memory", "open to your other processes", "you are root, who may read all"
+    findings = (doctor.Finding("transformers", "5.24.0", True), doctor.Finding(*told[:2], True))
+    findings += (doctor.Finding("  read-only system", "HOLDS NOT", False, told[2]),)
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+    for columns in (36, 80):
+        shown = infralens("doctor", env={"COLUMNS": str(columns)}).stdout
+        assert max(map(len, shown.splitlines())) <= columns
+        assert {word for text in told for word in text.split()} < set(shown.split())
+        assert {"transformers", "5.24.0", "read-only", "NOT"} < set(shown.split())
+
+
 # Debugging
 
 

@@ -12,6 +12,8 @@ from infralens.labs import (
     place_at,
 )
 
+ROOM_FOR_COLUMNS = 64  # for names, values and advice side by side
+
 
 @main.command()
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
@@ -39,12 +41,17 @@ def doctor(ctx: click.Context) -> None:
 
     from infralens.doctor import examine
 
-    table = Table.grid(padding=(0, 2))
+    console, table = terminal(), Table.grid(padding=(0, 2))
     findings = examine()
     for finding in findings:
         mark = Text("ok", "green") if finding.good else Text("!!", "red")
-        table.add_row(mark, finding.name, finding.value, Text(finding.advice, "dim"))
-    console = terminal()
+        advice = Text(finding.advice, "dim")
+        if console.width >= ROOM_FOR_COLUMNS:
+            table.add_row(mark, finding.name, finding.value, advice)
+            continue
+        table.add_row(mark, f"{finding.name}  {finding.value}")  # a column would cut words off
+        if finding.advice:
+            table.add_row("", advice)
     console.print(table)
     for finding in findings:
         if finding.listed:
