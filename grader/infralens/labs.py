@@ -76,9 +76,9 @@ class Place:
 class Lab:
     """One exercise. `id` is `track/lab-NN`; `folder` is its name under exercises and solutions.
 
-    `masked` are modules that a submission may not import; `loaded` are slow ones that it will need,
-    imported before its time begins. It runs in so many `processes`, one more for each memory budget
-    of the checks; so many are started ahead.
+    `masked` are modules that a submission may not import; `loaded` are slow ones that it and the
+    checks will need, imported in both processes before its time begins. It runs in so many
+    `processes`, one more for each memory budget of the checks; so many are started ahead.
     """
 
     id: str

@@ -48,6 +48,7 @@ def _take_the_channel() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _load_libraries() -> None:
+    gc.disable()  # while they are imported: nothing of them is garbage
     import torch
 
     import infralens.candidate.serving  # noqa: F401  # loaded once, before any fork
@@ -57,6 +58,7 @@ def _load_libraries() -> None:
             importlib.import_module(name)
     torch.set_num_threads(1)  # small tensors: two processes that spin on two cores only wait
     gc.freeze()
+    gc.enable()
 
 
 main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -178,25 +178,25 @@ def _graded_file(
     using: Examiner | None = None,
 ) -> Report:
     from infralens.examiner.errors import UnavailableError, UnreadableError
-    from infralens.grading import grade
+    from infralens.grading import examiner, grade
 
     require_readable(path)
-    require_a_grader(lab)
-
-    with _progress(watched) as on_event:
-        try:
-            return grade(
-                lab,
-                path,
-                todos=todos,
-                seed=seed,
-                device=device,
-                isolation=isolation,
-                on_event=on_event,
-                using=using,
-            )
-        except (UnreadableError, UnavailableError) as error:
-            raise UsageError(str(error)) from None
+    try:
+        with nullcontext(using) if using else examiner() as started:
+            require_a_grader(lab)  # and what shows a report is imported, while it starts
+            with _progress(watched) as on_event:
+                return grade(
+                    lab,
+                    path,
+                    todos=todos,
+                    seed=seed,
+                    device=device,
+                    isolation=isolation,
+                    on_event=on_event,
+                    using=started,
+                )
+    except (UnreadableError, UnavailableError) as error:
+        raise UsageError(str(error)) from None
 
 
 @contextmanager

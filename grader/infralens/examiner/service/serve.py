@@ -24,6 +24,7 @@ from infralens.examiner.isolation.killing import adopt_orphans, kill_descendants
 from infralens.examiner.isolation.ourselves import end_with_the_parent, stay_private
 from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.suites import ImportedSuites
+from infralens.examiner.service.libraries import Libraries
 from infralens.examiner.service.protocol import lab_of
 from infralens.examiner.service.stock import Setting, Spares, setting_of
 from infralens.report import Note
@@ -40,6 +41,7 @@ class Service:
     """What outlives a request."""
 
     spares: Spares
+    libraries: Libraries
     suites: ImportedSuites
     replays: Replays
 
@@ -51,8 +53,8 @@ def main() -> None:
     events.write('\n{"event": "private"}\n')
     events.flush()
     token = _token(requests)
-    service = Service(Spares(more_will_follow="--serve" in sys.argv), ImportedSuites(), Replays())
-    spares = service.spares
+    spares = Spares(more_will_follow="--serve" in sys.argv)
+    service = Service(spares, Libraries(), ImportedSuites(), Replays())
 
     def end(*_: object) -> None:
         # Not an exception: pytest and the libraries under it would take it for their own. Nor
@@ -66,22 +68,17 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     adopt_orphans()
     end_with_the_parent()
-    ready = False
     try:
         for request in _signed(requests, token):
             emit = _emit(events, token, request["id"])
             if request["rehearsed"] is not None:  # without a process of its own
-                if not ready:
-                    _prepare()
-                    ready = True
+                service.libraries.load()
                 _answer(partial(_rehearsal, request, service, emit), service, emit)
                 continue
             try:
                 setting = setting_of(request)
                 spares.begin(setting)
-                if not ready:
-                    _prepare()
-                    ready = True
+                service.libraries.load(setting.loaded)  # as the candidate does meanwhile
                 spares.prepare(setting)
             except UnavailableError as error:
                 emit({"event": "unavailable", "message": str(error)})
@@ -139,21 +136,6 @@ def _emit(events: IO[str], token: str, request: str) -> Callable[[dict[str, Any]
         events.flush()
 
     return emit
-
-
-def _prepare() -> None:
-    import gc
-
-    import torch
-
-    gc.disable()  # while diffusers is imported: nothing of it is garbage
-    import diffusers
-
-    gc.enable()
-    diffusers.utils.logging.set_verbosity_error()  # its advice is for users, not for graders
-    torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
 
 
 def _answer(
