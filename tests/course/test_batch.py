@@ -25,6 +25,7 @@ import psutil
 import pytest
 import yaml
 from click.testing import CliRunner
+from rich.console import Console
 
 from infralens.cli import classes, main
 from infralens.course.assigned import Assigned, assigned_by_name, paid
@@ -33,8 +34,8 @@ from infralens.course.batch.finding import find
 from infralens.course.batch.judging import Job, Judge, Verdict
 from infralens.course.batch.sources import source_at
 from infralens.course.cells import csv_text
-from infralens.course.class_report import standings
-from infralens.course.class_shown import as_text, class_csv, class_html
+from infralens.course.class_report import Standing, standings
+from infralens.course.class_shown import class_csv, class_html, show_class
 from infralens.course.code import code_digest
 from infralens.course.kit import kit_of
 from infralens.course.results import REPORTS, Result, place_of, read_results, write_result
@@ -259,6 +260,14 @@ def test_no_name_leads_out_of_the_results_and_no_two_meet(lent: Lab, tmp_path: P
     assert sorted(r.learner for r in read_results(root)) == sorted(
         json.loads(json.dumps(name)) for name in NAMES
     )
+
+
+def as_text(found: Sequence[Standing]) -> str:
+    """What `show_class` prints, without colours."""
+    options: dict[str, bool] = dict.fromkeys(("highlight", "emoji", "markup"), False)
+    console = Console(file=io.StringIO(), width=100, record=True, **options)
+    show_class(found, console)
+    return console.export_text()
 
 
 def test_a_copied_result_does_not_count_twice(lent: Lab, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from infralens.course.results import REPORTS, Result, read_results
 from infralens.course.tally import Row, row_of
 
 TEACH_SHARE = 0.6  # a todo that fewer than so many passed is worth another lesson
-MANY_SAY = 2  # learners who made the same mistake, so that it is the class's
 LIKE = 2  # different mistakes that two learners must share in the same places to be told of
 
 

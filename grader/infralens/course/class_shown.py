@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -158,12 +157,3 @@ def class_html(standings: Sequence[Standing], title: str) -> str:
     environment.filters |= {"harmless": harmless, "one_line": one_line, "teach": teach_line}
     template = environment.get_template("class.html.jinja")
     return template.render(standings=standings, title=title)
-
-
-def as_text(standings: Sequence[Standing], width: int = 100) -> str:
-    """What `show_class` prints, without colours."""
-    console = Console(
-        file=io.StringIO(), width=width, record=True, highlight=False, emoji=False, markup=False
-    )
-    show_class(standings, console)
-    return console.export_text()

@@ -32,7 +32,6 @@ WHOLE_QUIET = frozenset(
 MAGIC = re.compile(r"(%{1,2})\s*([A-Za-z_]\w*)?(.*)", re.DOTALL)
 ASSIGNED = re.compile(r"[\w.,\s\[\]*]+=\s*([!%].*)", re.DOTALL)
 HELP = re.compile(r"\?{1,2}\s*[\w.*]+\s*;?|[%!]{0,2}[\w.*\[\]()'\"]+\s*\?{1,2}\s*;?")
-OPENING = re.compile(r"\s*(?:>>> |In \[\d+\]:)")
 
 
 @dataclass(frozen=True)
