@@ -18,6 +18,7 @@ ALL = "infralens"
 # The longest prefix that fits a module decides which modules of ours it may import.
 MAY_KNOW = {
     "infralens.documents": (),
+    "infralens.importing": (),
     "infralens.labs": ("infralens.documents",),
     "infralens.curriculum": ("infralens.documents", "infralens.labs"),
     "infralens.interview": ("infralens.documents", "infralens.labs"),
@@ -42,6 +43,7 @@ MAY_KNOW = {
     ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
     "infralens.examiner": (
+        "infralens.importing",
         "infralens.wire",
         "infralens.labs",
         "infralens.wrong",
@@ -184,7 +186,7 @@ MAY_KNOW = {
         "infralens.suites.releases",
         "infralens.suites.schedulers",
     ),
-    "infralens.shapes": ("infralens.shapes",),
+    "infralens.shapes": ("infralens.importing", "infralens.shapes"),
     "infralens.cli": (ALL,),
     "infralens.__main__": ("infralens.cli",),
 }

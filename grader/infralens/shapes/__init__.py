@@ -11,6 +11,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infralens.importing import nothing_is_garbage
 from infralens.shapes.drawing import BACKGROUNDS, COLOURS, SHAPES, SIZES
 from infralens.shapes.vocabulary import known_words
 
@@ -81,11 +82,12 @@ def as_png(picture: Image, enlarge: int = 1) -> bytes:
 
 def quiet() -> None:
     """Import transformers and diffusers, and switch their advice and progress bars off."""
-    import transformers
+    with nothing_is_garbage():
+        import transformers
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    import diffusers
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        import diffusers
 
     diffusers.utils.logging.set_verbosity_error()
     diffusers.utils.logging.disable_progress_bar()
@@ -109,7 +111,8 @@ def generate(
         raise ValueError(f"count is {count}, but at least 1 picture has to be asked for")
     if steps < 1:
         raise ValueError(f"steps is {steps}, but sampling takes at least 1 step")
-    from infralens.shapes.sampling import Request, sample, shipped_pipeline
+    with nothing_is_garbage():
+        from infralens.shapes.sampling import Request, sample, shipped_pipeline
 
     request = Request(steps=steps, guidance_scale=guidance_scale)
     return sample(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+
+from infralens.importing import nothing_is_garbage
 
 
 class Libraries:
@@ -23,7 +25,7 @@ class Libraries:
         wanted = {"torch", "diffusers", *more} - self._loaded
         if not wanted:
             return
-        with _nothing_is_garbage():
+        with nothing_is_garbage():
             if "diffusers" in wanted:
                 _set_up()
             if any(name.partition(".")[0] == "transformers" for name in wanted):
@@ -31,6 +33,7 @@ class Libraries:
             for name in sorted(wanted):
                 with contextlib.suppress(Exception):  # the candidate comes to it as well, and tells
                     importlib.import_module(name)
+            gc.freeze()  # nor later
         self._loaded |= wanted
 
 
@@ -48,14 +51,3 @@ def _quieten_transformers() -> None:
     from infralens.examiner.compare.references import quiet_transformers  # it imports torch
 
     quiet_transformers()
-
-
-@contextlib.contextmanager
-def _nothing_is_garbage() -> Iterator[None]:
-    """While much is imported, which stays: looking through it again and again takes its time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
