@@ -38,7 +38,8 @@ class Setting:
 
 def setting_of(request: dict[str, Any]) -> Setting:
     """The setting that a request needs. `auto` is the sandbox where there is one."""
-    wanted, reason = request["isolation"], unavailable()
+    wanted = request["isolation"]
+    reason = None if wanted == "process" else unavailable()  # to find out takes a moment
     loaded, processes = tuple(request["loaded"]), int(request["processes"])
     if wanted == "sandbox" and reason is not None:
         raise UnavailableError(f"There is no sandbox here: {reason}. Use --isolation process.")
