@@ -179,6 +179,16 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
         "does not give what it says": (lab.solution, "    1.5", "    2.5"),
         "is not under ## Checkpoints": (lab.page, "half of 12?", "half of 13?"),
         "it needs 3": (lab.suite / "lab.yaml", "[look, think, write]", "[look]"),
+        "page: does not say that `diffusers` cannot be imported": (
+            lab.suite / "lab.yaml",
+            "todos:",
+            "masked: [diffusers]\ntodos:",
+        ),
+        "loaded is nothing_of_this_name, which no installed module": (
+            lab.suite / "lab.yaml",
+            "todos:",
+            "loaded: [nothing_of_this_name]\ntodos:",
+        ),
         "is for todo 7.2, which lab.yaml does not list": (
             lab.suite / "wrong.yaml",
             'todo: "7.1"',

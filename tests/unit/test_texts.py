@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,9 @@ from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.labs import Lab, find_lab, find_labs
 
 LABS = find_labs()
+WRONG = """
+- {{todo: "90.1", name: {name}, says: It is {name}., reads: "{reads}", replace: a, by: b}}
+"""
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
@@ -65,6 +69,17 @@ def test_a_handbook_page_that_is_left_to_write_is_a_fault_and_labs_of_ones_own_a
 def test_a_failure_without_a_name_sends_to_a_section(lab: Lab) -> None:
     read = [likely_reading(lab, todo.id) for todo in lab.todos]
     assert all("#" in page for page in read)
+
+
+def test_a_page_alone_is_no_section_to_read(workshop: Any) -> None:
+    whole = WRONG.format(name="one", reads="handbook/objective.md")
+    lab = workshop.lab("", solution="a = 1\n", wrong=whole)
+    assert likely_reading(lab, "90.1") == lab.reading == "handbook/probe.md#more"
+    part = WRONG.format(name="two", reads="handbook/objective.md#flow")
+    lab = workshop.lab(
+        "", solution="a = 1\n", wrong=f"{whole}{whole.replace('one', 'three')}{part}"
+    )
+    assert likely_reading(lab, "90.1") == "handbook/objective.md#flow"
 
 
 def test_the_todo_on_training_targets_sends_to_them() -> None:
