@@ -168,6 +168,7 @@ def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
     roots = dict.fromkeys(folder.resolve() for folder in extra)
     places = [own_place(), *(place_at(folder) for folder in roots)]
     labs: dict[str, Lab] = {}
+    owners: dict[tuple[str, str], Lab] = {}
     for place in places:
         for path in sorted(place.suites.glob("*/lab_*/lab.yaml")):
             lab = read_lab(path, place)
@@ -175,6 +176,11 @@ def find_labs(extra: Iterable[Path] = ()) -> tuple[Lab, ...]:
                 both = f"{labs[lab.id].suite} and {lab.suite}"
                 raise BadLabError(f"Two labs are called {lab.id}: {both}. Rename one folder.")
             labs[lab.id] = lab
+            for todo in lab.todos:
+                other = owners.setdefault((lab.track, todo.id), lab)
+                if other is not lab:
+                    both = f"{other.suite} and {lab.suite}"
+                    raise BadLabError(f"Two labs have a todo {todo.id}: {both}. Number one anew.")
     return tuple(sorted(labs.values(), key=lambda lab: (lab.track != DEFAULT_TRACK, lab.id)))
 
 
@@ -191,6 +197,10 @@ def read_lab(path: Path, place: Place) -> Lab:
     ids = [todo.id for todo in todos]
     if len(set(ids)) != len(ids):
         raise BadLabError(f"{path} lists a todo twice: {', '.join(ids)}.")
+    names = [name for todo in todos for name in todo.names]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise BadLabError(f"{path} lists a name twice: {', '.join(twice)}. It belongs to one todo.")
     return Lab(
         id=f"{path.parent.parent.name}/lab-{match[1]}",
         title=data["title"],
@@ -213,7 +223,7 @@ def _todo(entry: dict[str, Any]) -> Todo:
     return Todo(
         id=entry["id"],
         title=entry["title"],
-        points=entry["points"],
+        points=int(entry["points"]),  # 2.0 is a whole number in a schema
         names=tuple(entry["names"]),
         hints=tuple(hint.strip() for hint in entry.get("hints", ())),
         source=Source(**entry["source"]) if "source" in entry else None,

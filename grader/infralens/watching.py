@@ -16,11 +16,12 @@ from rich.console import Console
 from watchfiles import watch
 
 from infralens import workspace
-from infralens.examiner.candidate.submission import Submission
+from infralens.examiner.candidate.submission import MAX_BYTES, Submission
 from infralens.examiner.errors import UnreadableError
 from infralens.examiner.service.log import HERE, VARIABLE, as_wished
 from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_todo
+from infralens.regular import read_regular
 from infralens.report import Report
 from infralens.show.terminal import first_failure, qualified, show_report
 from infralens.workspace import Workspace
@@ -331,6 +332,6 @@ def together(reports: Sequence[Report], lab: Lab) -> Report:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_regular(path, MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

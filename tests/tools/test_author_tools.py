@@ -134,6 +134,8 @@ def test_a_new_lab_is_found_and_check_lists_what_is_left(begun: Path) -> None:
     assert result.exit_code == 1
     left = [line for line in result.output.splitlines() if "is left to write" in line]
     assert len(left) >= 10
+    for name in ("README.md", "halving.py", "test_halving.py", "lab.yaml", "wrong.yaml", "quiz.py"):
+        assert any(f": {name} line " in line for line in left), name
     assert all(line.startswith("mine/lab-07: ") for line in left)
 
 
@@ -166,7 +168,7 @@ def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) ->
 def changed(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    path.write_text(text.replace(old, new), encoding="utf-8", errors="surrogateescape")
 
 
 def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
@@ -203,6 +205,26 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
             "sample.double() / 2 + 0 * answer",
         ),
         "test_halving.py, line 11 is no Python": (lab.suite / "test_halving.py", "/ 2)", "/ 2))"),
+        "the solution raises ZeroDivisionError": (lab.solution, "def half", "1 / 0\ndef half"),
+        "quiz.py raises SystemExit: 0": (
+            lab.suite / "quiz.py",
+            "from",
+            "raise SystemExit(0)\nfrom",
+        ),
+        "half of 10?' raises SystemExit: 0": (
+            lab.suite / "quiz.py",
+            "return 5",
+            "raise SystemExit(0)",
+        ),
+        "code block 1 raises SystemExit: 0": (lab.page, "assert", "raise SystemExit(0)\nassert"),
+        "halving.py line 11 holds a null byte": (lab.solution, "sample * 0.5", "sample\0"),
+        "README.md line 3 is not UTF-8 text": (lab.page, "1 point,", "\udce9"),
+        "a link to " + "x" * 100 + ", which": (lab.page, "1 point,", f"[a]({'x' * 5000})"),
+        "the source of 7.1: ": (
+            lab.suite / "lab.yaml",
+            "[half]",
+            "[half]\n    source: {name: torch.nothing_of_this_name, asks: Why?}",
+        ),
         "doubled: by must be string, not True": (lab.suite / "wrong.yaml", "sample * 2", "yes"),
     }
     for sentence, (path, old, new) in faults.items():

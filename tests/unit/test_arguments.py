@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,13 +14,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from infralens import grading
+from infralens import grading, watching
 from infralens.cli import main
 from infralens.cli.group import ORDER
 from infralens.examiner.errors import UnreadableError
 from infralens.labs import Lab, find_lab, find_labs
-from infralens.report import CheckResult, CheckStatus, Report
+from infralens.report import CheckResult, CheckStatus, Detail, Report
 from infralens.workspace import TodoProgress, Workspace, read_progress, updating
+
+CHECK = CheckResult("a", "A.", "passed")
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +144,65 @@ def test_all_grades_every_file_that_was_begun(
     assert shown == [lab.short for lab in begun]
     kept = read_progress(Workspace(here))[0]
     assert [kept.score(lab) > 0 for lab in begun] == [True, False, True]
+
+
+@pytest.fixture
+def labs(here: Path) -> Path:
+    """A folder of an author's own, without a lab in it yet."""
+    (here / "my labs" / "suites").mkdir(parents=True)
+    return here / "my labs"
+
+
+def told(labs: Path, *words: str) -> str:
+    """What `infralens --labs … WORDS` prints and writes, where each command can be pasted."""
+    result = run("--labs", str(labs), *words, env={"COLUMNS": "200"})
+    assert result.exit_code in (0, 1)
+    text = result.stdout + "".join(path.read_text("utf-8") for path in labs.parent.glob("out.*"))
+    text = html.unescape(text)
+    assert re.findall(rf"infralens (?:{'|'.join(ORDER)})\b.*", text) == []
+    assert f"infralens --labs '{labs}' " in text
+    return text
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["read"], ["read", "process"], ["interview", "lab-03"]], ids=" ".join
+)
+def test_commands_that_are_printed_can_be_pasted(labs: Path, words: Sequence[str]) -> None:
+    told(labs, *words)
+
+
+def test_links_of_a_page_can_be_pasted(labs: Path) -> None:
+    """The page itself speaks of commands as they are for everybody."""
+    shown = run("--labs", str(labs), "read", "lab-05", env={"COLUMNS": "200"}).stdout
+    assert f"(infralens --labs '{labs}' read " in shown
+    assert "(infralens read " not in shown
+
+
+@pytest.mark.parametrize("form", ["text", "text to a file", "html"])
+def test_commands_of_a_report_can_be_pasted(
+    labs: Path, monkeypatch: pytest.MonkeyPatch, report_of: Any, form: str
+) -> None:
+    lab = find_lab("lab-03", find_labs())
+    detail = Detail(call="f()", reads="handbook/scheduler.md#steps")
+    failed = ("3.3", 4, "failed", [CheckResult("a", "A.", "failed", detail=detail)])
+    words = ["grade", "lab-03", "--format", form.split()[0]]
+    words += [] if form == "text" else ["--output", "out.txt"]
+    monkeypatch.setattr(grading, "grade", lambda lab, path, **options: report_of(failed))
+    text = told(labs, *words)
+    assert all(f"' {word} " in text for word in ("hint", "read"))
+    passed = [(todo.id, todo.points, "passed", [CHECK]) for todo in lab.todos]
+    monkeypatch.setattr(grading, "grade", lambda lab, path, **options: report_of(*passed))
+    if form == "text":
+        assert "' quiz lab-03" in told(labs, *words)
+
+
+def test_commands_of_a_watch_can_be_pasted(labs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(
+        watching, "watch_lab", lambda *given, program, **more: begun.append(program)
+    )
+    assert run("--labs", str(labs), "watch", "lab-03").exit_code == 0
+    assert begun == [f"infralens --labs '{labs}'"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ ALL = "infralens"
 
 # The longest prefix that fits a module decides which modules of ours it may import.
 MAY_KNOW = {
-    "infralens.documents": (),
+    "infralens.documents": ("infralens.regular",),
     "infralens.importing": (),
     "infralens.labs": ("infralens.documents",),
     "infralens.curriculum": ("infralens.documents", "infralens.labs"),
@@ -77,6 +77,7 @@ MAY_KNOW = {
         "infralens.labs",
         "infralens.report",
         "infralens.grading",
+        "infralens.regular",
         "infralens.workspace",
         "infralens.show",
         "infralens.examiner.candidate.submission",
@@ -157,6 +158,7 @@ MAY_KNOW = {
     ),
     "infralens.authoring": (
         "infralens.labs",
+        "infralens.library_source",
         "infralens.curriculum",
         "infralens.interview",
         "infralens.wrong",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from copy import deepcopy
 from importlib.machinery import ModuleSpec
@@ -202,9 +203,17 @@ BAD = {
     "seconds in a list": ({**GOOD, "limits": {"call_seconds": [10]}}, "call_seconds must be num"),
     "an id without quotes": (with_todo(id=2.1), "id must be string, not 2.1"),
     "control characters": ({**GOOD, "title": "a\x1b[2J"}, "title must match"),
+    "text that runs backwards": ({**GOOD, "title": "a\u202eb"}, "title must match"),
+    "a hint that steers": (with_todo(hints=["a\x1b[2J"]), r"hints\[0\] must match"),
+    "a goal that steers": ({**GOOD, "goal": "a\x9b2J"}, "goal must match"),
+    "a key twice": (yaml.safe_dump(GOOD).encode() + b"title: another\n", "says title a second ti"),
+    "a name in two todos": (
+        {**GOOD, "todos": [GOOD["todos"][0], {**GOOD["todos"][1], "names": ["Step"]}]},
+        "a name twice: Step",
+    ),
     "deep": (b"title: " + b"[" * 900 + b"]" * 900, "more than 16 levels deep"),
     "very deep": (b"title: " + b"[" * 100_000, "cannot be read"),
-    "large": (b"title: x\n#" + b"x" * 300_000, "larger than 256 KiB"),
+    "large": (b"title: x\n#" + b"x" * 300_000, "larger than 262,144 bytes"),
     "aliases": (b"a: &a [x, x]\nb: &b [*a, *a]\ntitle: [*b, *b]", "line 1 has an anchor"),
     "a date that is none": (b"title: 2001-99-99", "cannot be read"),
 }
@@ -218,14 +227,36 @@ def test_a_bad_lab_yaml_says_where_and_what(tmp_path: Path, data: Any, says: str
 
 
 def test_two_labs_of_one_id_are_told_apart_by_nobody(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, folder="lab_77_one")
-    write(tmp_path, GOOD, folder="lab_77_two")
+    data = {**GOOD, "todos": [{**GOOD["todos"][0], "id": "77.1"}]}
+    write(tmp_path, data, folder="lab_77_one")
+    write(tmp_path, data, folder="lab_77_two")
     with pytest.raises(BadLabError, match="Two labs are called diffusers/lab-77"):
         find_labs([tmp_path])
 
 
-def test_the_same_folder_named_twice_is_one_folder(tmp_path: Path) -> None:
+def test_two_todos_of_one_number_are_told_apart_by_nobody(tmp_path: Path) -> None:
     write(tmp_path, GOOD, folder="lab_77_one")
+    with pytest.raises(BadLabError, match=r"Two labs have a todo 2\.1: .*lab_77_one"):
+        find_labs([tmp_path])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX files")
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_a_lab_yaml_that_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "suites" / "diffusers" / "lab_77_one" / "lab.yaml"
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    with pytest.raises(BadLabError, match="it is no regular file"):
+        find_labs([tmp_path])
+
+
+def test_points_are_whole_numbers(tmp_path: Path) -> None:
+    """YAML's 2.0 is one, and Python's is none: it would be kept as damaged progress."""
+    assert type(write(tmp_path, with_todo(points=2.0)).todos[0].points) is int
+
+
+def test_the_same_folder_named_twice_is_one_folder(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "todos": [{**GOOD["todos"][0], "id": "77.1"}]}, folder="lab_77_one")
     assert find_labs([tmp_path, tmp_path / "suites" / ".."]) == find_labs([tmp_path])
 
 

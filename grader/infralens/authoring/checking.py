@@ -16,6 +16,7 @@ from infralens.authoring.runs import prove
 from infralens.authoring.texts import current_stub
 from infralens.labs import Lab
 from infralens.regular import write_whole
+from infralens.stubs import MarkerError
 
 
 def write_stubs(labs: Sequence[Lab]) -> Iterator[Path]:
@@ -23,8 +24,11 @@ def write_stubs(labs: Sequence[Lab]) -> Iterator[Path]:
     for lab in labs:
         if lab.solution is None or not lab.solution.is_file():
             continue
-        stub = current_stub(lab)
-        if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
+        try:
+            stub = current_stub(lab)
+        except (MarkerError, SyntaxError, UnicodeDecodeError):  # told among the faults
+            continue
+        if not lab.stub.is_file() or lab.stub.read_bytes() != stub.encode():
             write_whole(lab.stub, stub)
             yield lab.stub
 

@@ -16,6 +16,7 @@ from typing import Any
 from infralens.authoring.judging_wrong import TRUSTED, WHETHER_PAID, judge_wrong
 from infralens.authoring.proofs import Confusion, MarginRow, Proof
 from infralens.authoring.texts import current_stub, prove_texts, unfit_edits
+from infralens.authoring.unfit import unfit_texts
 from infralens.grading import Examiner, Wishes, examiner, grade, rehearse
 from infralens.labs import Lab
 from infralens.report import CheckResult, Report, TodoResult
@@ -62,7 +63,7 @@ def prove(
         return proof
     on_step("texts")
     prove_texts(proof)
-    if proof.faults and (not despite_texts or any(unfit_edits(lab))):
+    if proof.faults and (not despite_texts or any(unfit_texts(lab)) or any(unfit_edits(lab))):
         proof.texts_alone = True
         return proof
     with ExitStack() as stack:

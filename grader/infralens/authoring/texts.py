@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infralens.authoring.proofs import Proof
+from infralens.authoring.unfit import in_words, raised_by, texts_of, unfit_texts
 from infralens.labs import Lab
+from infralens.library_source import NoSourceError, excerpt
 from infralens.pages import anchor, anchors, section
 from infralens.quiz import questions_of
 from infralens.stubs import MarkerError, answer_lines, stub_of
@@ -25,6 +27,7 @@ LONG_LINE = 20  # a shorter line of an answer (`return x`) gives nothing away
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 READ = re.compile(r"Read: (handbook/[\w-]+\.md), \"([^\"]+)\"")
+MOST_TOLD = 100  # letters of a link
 OUTSIDE = ("http://", "https://", "mailto:")
 
 
@@ -38,6 +41,11 @@ def current_stub(lab: Lab) -> str:
 def prove_texts(proof: Proof) -> None:
     """Collect every fault of the lab's texts."""
     lab = proof.lab
+    faults = list(unfit_texts(lab))
+    for fault in faults:
+        proof.fault(fault)
+    if faults:
+        return
     for todo in lab.todos:
         if todo.points < 1:
             proof.fault(f"todo {todo.id} is worth {todo.points} points")
@@ -58,6 +66,8 @@ def prove_texts(proof: Proof) -> None:
     for name in lab.loaded:
         if not _is_module(name):
             proof.fault(f"lab.yaml: loaded is {name}, which no installed module is called")
+    for problem in dead_sources(lab):
+        proof.fault(problem)
     for problem in dead_readings(_text(lab.solution), lab.place.exercises):
         proof.fault(problem)
     for problem in unfinished(lab):
@@ -114,6 +124,16 @@ def dead_readings(solution: str, exercises: Path) -> Iterator[str]:
             yield f"a docstring reads {page}, {heading!r}, which is not there"
 
 
+def dead_sources(lab: Lab) -> Iterator[str]:
+    """Every `source` of a todo that the installed library does not have."""
+    for todo in lab.todos:
+        if todo.source is not None:
+            try:
+                excerpt(todo.source)
+            except NoSourceError as error:
+                yield f"lab.yaml: the source of {todo.id}: {error}"
+
+
 def says_masked(text: str, name: str) -> bool:
     """Whether some sentence of the text names the module and says that it cannot be imported."""
     sentences = re.split(r"(?<=[.:;!?])\s", " ".join(text.split()))
@@ -142,9 +162,8 @@ def _is_module(name: str) -> bool:
 
 def unfinished(lab: Lab) -> Iterator[str]:
     """Every line of the lab's files that still says what belongs there ("TODO: …")."""
-    reading = lab.place.exercises / lab.reading.partition("#")[0]
-    for path in (*sorted(lab.suite.glob("*.*")), lab.solution, lab.page, reading):
-        if path is None or not path.is_file():
+    for path in texts_of(lab):
+        if path == lab.stub:  # made of the solution
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             if LEFT in line:
@@ -169,8 +188,8 @@ def _prove_page(proof: Proof) -> None:
     for question in questions:
         try:
             question.answer()
-        except Exception as error:
-            proof.fault(f"the checkpoint {question.text!r} raises {type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:
+            proof.fault(f"the checkpoint {question.text!r} raises {in_words(error)}")
         if " ".join(question.text.split()) not in asked:
             proof.fault(f"page: the checkpoint {question.text!r} is not under ## Checkpoints")
 
@@ -182,7 +201,7 @@ def _prove_stub_text(proof: Proof) -> None:
     except (MarkerError, SyntaxError) as error:
         proof.fault(f"the solution's markers are wrong: {error}")
         return
-    if not lab.stub.is_file() or lab.stub.read_text(encoding="utf-8") != stub:
+    if not lab.stub.is_file() or lab.stub.read_bytes() != stub.encode():
         proof.fault("the stub is not what the solution makes; run `check --write` on it")
     assert lab.solution is not None
     stub_lines = {line.strip() for line in stub.splitlines()}
@@ -202,10 +221,9 @@ def page_faults(page: Path) -> Iterator[str]:
 
     namespace = {"torch": torch, "math": math}
     for number, block in enumerate(BLOCK.findall(text), start=1):
-        try:
-            exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
-        except Exception as error:
-            yield f"code block {number} raises {type(error).__name__}: {error}"
+        problem = raised_by(block, f"{page.name}, block {number}", namespace)
+        if problem:
+            yield f"code block {number} raises {problem}"
 
 
 def broken_link(page: Path, target: str) -> str | None:
@@ -213,10 +231,15 @@ def broken_link(page: Path, target: str) -> str | None:
     if target.startswith(OUTSIDE):
         return None
     path, _, wanted = target.partition("#")
-    linked = (page.parent / path).resolve() if path else page
-    if not linked.exists():
-        return f"{target}, which is not there"
-    if wanted and wanted not in anchors(linked.read_text(encoding="utf-8")):
+    try:
+        linked = (page.parent / path).resolve() if path else page
+        there = linked.exists()
+    except (OSError, ValueError):  # no file can be called so
+        there = False
+    if not there:
+        return f"{target[:MOST_TOLD]}, which is not there"
+    text = linked.read_text(encoding="utf-8", errors="replace") if linked.is_file() else ""
+    if wanted and wanted not in anchors(text):
         return f"{target}, which has no such heading"
     return None
 

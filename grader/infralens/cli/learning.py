@@ -174,8 +174,12 @@ def quiz(lab: str) -> None:
     chosen = lab_named(lab)
     console, waiting = terminal(), terminal(stderr=True)
     with waiting.status("working out the answers with diffusers …"):
-        questions = questions_of(chosen)
-        answers = [question.answer() for question in questions]
+        try:
+            questions = questions_of(chosen)
+            answers = [question.answer() for question in questions]
+        except (Exception, SystemExit) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise BrokenKitError(f"The quiz of {chosen.short} raises {said}.") from None
     if not questions:
         raise UsageError(f"{chosen.short} has no checkpoints.")
     click.echo("An empty line passes a question over.")
@@ -239,7 +243,7 @@ def reset(lab: str) -> None:
             f"{path} is the stub itself. Work in a workspace of your own: `infralens init DIR`."
         )
     try:
-        stub = chosen.stub.read_text(encoding="utf-8")
+        stub = read_regular(chosen.stub, MOST_BACKED_UP).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         raise BrokenKitError(f"{chosen.short} has no stub to put back: {chosen.stub}.") from None
     try:

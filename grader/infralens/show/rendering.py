@@ -27,7 +27,7 @@ PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
 def show_page(lab: Lab, console: Console, program: str = "infralens") -> None:
     """Print the lab's page, then the handbook section that it points to."""
-    show_text(lab.page.read_text(encoding="utf-8"), console, lab.page, program)
+    show_text(lab.page.read_text(encoding="utf-8", errors="replace"), console, lab.page, program)
     text = handbook_text(lab.place.exercises, lab.reading)
     if text is not None:
         console.print(Rule(lab.reading))
@@ -58,7 +58,10 @@ def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: 
         if lab is not None:
             name, called = Text(lab.short, "bold"), lab.title
         elif page.is_file():
-            name, called = Text(step.name), title(page.read_text(encoding="utf-8"))
+            name, called = (
+                Text(step.name),
+                title(page.read_text(encoding="utf-8", errors="replace")),
+            )
         else:
             continue
         table.add_row(name, *([called, step.effort] if wide else [f"{called} {step.effort}"]))
@@ -107,7 +110,7 @@ def handbook_text(exercises: Path, target: str) -> str | None:
     name, _, wanted = target.partition("#")
     if not PAGE_NAME.fullmatch(name) or not (page := exercises / name).is_file():
         return None
-    return section(page.read_text(encoding="utf-8"), wanted) or None
+    return section(page.read_text(encoding="utf-8", errors="replace"), wanted) or None
 
 
 class _Code(CodeBlock):
