@@ -19,7 +19,7 @@ MOST_DEPTH = 16  # a lab.yaml has four levels
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it takes a twelfth of the time
 
 
-class _Once(LOADER):
+class _Once(LOADER):  # type: ignore[misc]  # one of two classes, chosen when this runs
     """A loader that takes each key of a mapping once: of two values one would be lost."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
