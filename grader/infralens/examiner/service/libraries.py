@@ -25,6 +25,8 @@ class Libraries:
         wanted = {"torch", "diffusers", *more} - self._loaded
         if not wanted:
             return
+        if self._loaded:
+            gc.collect()  # what an earlier grade left would be frozen as well
         with nothing_is_garbage():
             if "diffusers" in wanted:
                 _set_up()
