@@ -73,6 +73,15 @@ def test_what_cannot_be_done_is_told_at_once(here: Path, words: Sequence[str], s
     assert len(result.output) < 600
 
 
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_a_link_leads_to_no_other_repository(here: Path) -> None:
+    """Such as the one in which the solutions lie."""
+    (here / "hand").symlink_to(here / "diffusers")
+    result = run("grade", "lab-03", "--file", "hand/a.py", "--ref", "HEAD")
+    assert result.exit_code == 2
+    assert "hand is a symbolic link" in result.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
 def test_a_folder_that_may_not_be_written_is_told_at_once(here: Path) -> None:
     (here / "locked").mkdir(mode=0o500)
@@ -138,6 +147,8 @@ def test_all_grades_every_file_that_was_begun(
     monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext("one examiner for all"))
     for lab in begun:
         Workspace(here).file(lab).write_text("begun = 1\n", encoding="utf-8")
+    assert run("grade", "--all", "--seed", "7").exit_code == 1
+    assert not read_progress(Workspace(here))[0].labs  # a seed that one chose counts nowhere
     result = run("grade", "--all")
     assert result.exit_code == 1
     shown = [line.split(" · ")[0] for line in result.stdout.splitlines() if "seed 7" in line]

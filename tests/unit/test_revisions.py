@@ -100,8 +100,11 @@ PROMISOR = """
 
 
 @pytest.mark.parametrize("url", [".", "ext::sh -c touch% {marker}", "ssh://host/x"])
-def test_a_promisor_remote_starts_no_program(handed_in: Path, tmp_path: Path, url: str) -> None:
+def test_a_promisor_remote_starts_no_program(
+    handed_in: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A blob that is missing is fetched from one, by a command that the configuration names."""
+    monkeypatch.setattr(revisions, "_walls", lambda written: [])  # they would hide what it left
     marker = tmp_path / "ran"
     number = git(handed_in, "rev-parse", "HEAD:mine.py")
     (handed_in / ".git" / "objects" / number[:2] / number[2:]).unlink()
@@ -124,6 +127,14 @@ def test_a_blob_that_is_too_large_is_not_unpacked(handed_in: Path) -> None:
     with pytest.raises(RevisionError, match=r"mine\.py at HEAD is larger than 1 MiB"):
         read(handed_in, "HEAD")
     assert len(read(handed_in, "HEAD", most_bytes=70 * MIB)) == 65 * MIB
+
+
+def test_what_git_prints_is_bounded_whatever_size_it_told(handed_in: Path) -> None:
+    with revisions._repository(handed_in) as repository:
+        blob = ["cat-file", "blob", git(handed_in, "rev-parse", "HEAD:mine.py")]
+        assert repository.run(blob, most_bytes=7) == b"second\n"
+        with pytest.raises(RevisionError, match="git printed more than such a file may hold"):
+            repository.run(blob, most_bytes=6)
 
 
 def test_what_was_replaced_is_read_as_it_was(handed_in: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from infralens.candidate.limits import KEYCTL
 from infralens.examiner.isolation import seccomp
+from infralens.examiner.isolation.launch import DirectLauncher
 from infralens.examiner.isolation.probes import probe_the_sandbox
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
@@ -75,3 +79,19 @@ print(len(set(found)))
 def test_a_candidate_has_a_keyring_of_its_own() -> None:
     told = subprocess.check_output([sys.executable, "-c", KEYRINGS], text=True)
     assert told.strip() == "3"
+
+
+SESSION = """
+import ctypes, sys
+print(ctypes.CDLL(None).syscall(int(sys.argv[1]), 0, -3, 0), flush=True)
+"""
+
+
+@pytest.mark.skipif(seccomp.program() is None, reason="no such calls here")
+def test_each_candidate_is_started_with_another_keyring(tmp_path: Path) -> None:
+    launcher, number = DirectLauncher(), KEYCTL[platform.machine()]
+    launcher.command = (sys.executable, "-S", "-c", SESSION, str(number))
+    started = [launcher.launch(tmp_path, {}) for _ in range(2)]
+    told = {candidate.answers.readline() for candidate in started}
+    assert [candidate.wait(10.0) for candidate in started] == [0, 0]
+    assert len(told) == 2

@@ -140,6 +140,15 @@ def require_readable(path: Path) -> None:
         raise UsageError(str(error)) from None
 
 
+def require_no_link(path: Path) -> None:
+    """UsageError where a link is on the way to what a revision is asked for."""
+    from infralens.examiner.candidate.submission import link_on_the_way
+
+    link = link_on_the_way(path)
+    if link is not None:
+        raise UsageError(f"{link} is a symbolic link; name the file where it lies.")
+
+
 def require_a_grader(*labs: Lab) -> None:
     """What stands in the way of every grade of these labs, told before the first."""
     from infralens.doctor import complaints

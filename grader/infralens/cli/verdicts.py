@@ -33,6 +33,7 @@ from infralens.cli.choosing import (
     next_lab,
     program,
     require_a_grader,
+    require_no_link,
     require_readable,
     require_writable,
     terminal,
@@ -159,9 +160,10 @@ def _submission(
         return
     from infralens.revisions import MOST_FILE_BYTES, RevisionError, file_at
 
-    path = (file or workspace_or_usage(here, workspace).file(lab)).resolve()
+    path = (file or workspace_or_usage(here, workspace).file(lab)).absolute()
+    require_no_link(path)  # behind it may be another repository, such as the one of the solutions
     try:
-        data = file_at(path, ref, most_bytes=MOST_FILE_BYTES)
+        data = file_at(path.resolve(), ref, most_bytes=MOST_FILE_BYTES)
     except RevisionError as error:
         raise UsageError(str(error)) from None
     with tempfile.TemporaryDirectory(prefix="infralens-ref-") as folder:
