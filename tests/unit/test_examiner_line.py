@@ -128,6 +128,15 @@ def test_no_token_exists_before_both_ends_are_private() -> None:
         assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
+def test_an_examiner_begins_by_removing_what_killed_ones_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swept: list[str] = []
+    monkeypatch.setattr(client, "sweep", lambda: swept.append("swept"))
+    with examiner(serve=True, program=answering("pass")):
+        assert swept == ["swept"]
+
+
 # What fits
 
 
@@ -161,6 +170,8 @@ UNFIT: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown todo": lambda event: event["todos"][0].update(id="3.9"),
     "other points": lambda event: event["todos"][0].update(points=5, score=5),
     "half the points": lambda event: event["todos"][0].update(score=1),
+    "half the points, not passed": lambda event: event["todos"][0].update(score=1, status="error"),
+    "points below none": lambda event: event["todos"][0].update(score=-1, status="failed"),
     "paid, not passed": lambda event: event["todos"][0].update(status="failed"),
     "passed, not paid": lambda event: event["todos"][0].update(score=0),
     "paid without a check": without_checks,

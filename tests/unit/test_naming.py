@@ -76,6 +76,16 @@ def test_a_name_that_another_failing_case_contradicts_is_not_said(names: Names) 
     assert settled.name == "power"
 
 
+def test_of_two_that_fit_the_one_that_fits_in_more_cases_is_said(workshop: Any) -> None:
+    solution = "def f(n):\n    return n\n"
+    edits = {"seldom": ("return n", "return 3 * n if n.numel() == 3 else n")}
+    edits["always"] = ("return n", "return 3 * n")
+    names = Names(workshop.lab("", solution=solution, wrong=edits))
+    assert seen(names, "test_one", "f", lambda n: 3 * n) == "seldom"
+    assert seen(names, "test_two", "f", lambda n: 3 * n, torch.tensor([1.1, 2.3, -3.7, 4.2]))
+    assert settled(names, "test_one", "seldom") == "always"
+
+
 def test_a_name_fits_how_often_what_was_lent_was_called(names: Names) -> None:
     assert told(names, "test_one", lambda n, ask: ask(3 * n), 4.0) is None
     assert told(names, "test_two", lambda n, ask: (ask(n), ask(3 * n))[1], 4.0) == "twice"

@@ -45,6 +45,17 @@ def test_what_is_listed_is_refused_and_the_rest_is_not(machine: str) -> None:
     assert ruled(program, "i386", 26) == seccomp.KILL  # its own numbers: ptrace there
 
 
+KEYS = {"add_key", "request_key", "keyctl"}
+RINGS = {"io_uring_setup", "io_uring_enter", "io_uring_register"}
+TRACING = {"ptrace", "bpf", "perf_event_open", "userfaultfd", "process_vm_readv"}
+MOUNTS = {"mount", "umount2", "move_mount", "open_tree", "fsopen", "fsmount", "unshare", "setns"}
+MEMORY = {"memfd_create", "memfd_secret"}
+
+
+def test_what_a_lab_has_no_use_for_is_listed() -> None:
+    assert seccomp.REFUSED.keys() >= KEYS | RINGS | TRACING | MOUNTS | MEMORY
+
+
 def test_another_set_of_numbers_is_no_way_round() -> None:
     program = seccomp.assembled("x86_64")
     ptrace = seccomp.REFUSED["ptrace"][0]
