@@ -1,7 +1,7 @@
 """What a machine may lack, and what a whole run prints at its end.
 
 Tests that need what is not there skip with one line, or fail where it is required:
-INFRALENS_REQUIRE names what must be there: "sandbox", "browser", or both with a comma.
+INFRALENS_REQUIRE names what must be there: "sandbox", "browser", "site", with commas between.
 
 A run takes the day's share of the slow tests (see share.py), unless it names some tests itself.
 """
@@ -29,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import share
 from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.labs import find_labs
+from infralens.show.site.building import missing as what_a_site_lacks
 
 REQUIRED = set(filter(None, os.environ.get("INFRALENS_REQUIRE", "").split(",")))
 MOST_CHARACTERS = 3000  # of a failure that is told at once; all of it stands at the end
@@ -40,11 +41,13 @@ def missing(need: str) -> str | None:
     """Why what is needed is not here; None when it is."""
     if need == "sandbox":
         return unavailable()
+    if need == "site":
+        return what_a_site_lacks()
     return None if any(map(shutil.which, BROWSERS)) else "Chromium is not installed"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for need in ("sandbox", "browser"):
+    for need in ("sandbox", "browser", "site"):
         if item.get_closest_marker(need) is None:
             continue
         reason = missing(need)

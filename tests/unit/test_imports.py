@@ -92,6 +92,12 @@ MAY_KNOW = {
         "infralens.curriculum",
         "infralens.show",
     ),
+    "infralens.show.site": (
+        "infralens.curriculum",
+        "infralens.labs",
+        "infralens.pages",
+        "infralens.show.site",
+    ),
     # A learner's code draws, in a candidate, on the exact denoiser of the shipped pictures.
     "infralens.show.pictures": (
         "infralens.labs",
@@ -305,6 +311,7 @@ COMMANDS = [
     ["grade", "no-such-lab"],
     ["release", "--help"],
     ["audit", "no-such-folder"],
+    ["site", "no-such-folder/site"],
 ]
 
 

@@ -46,8 +46,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 ORDER = (
     *("init", "list", "read", "grade", "debug", "watch", "hint", "generate", "try", "show"),
-    *("quiz", "interview", "reset", "solution", "source", "doctor", "check", "wrong", "new"),
-    *("drift", "release", "audit", "batch", "class-report", "completion"),
+    *("quiz", "interview", "reset", "solution", "source", "site", "doctor", "check", "wrong"),
+    *("new", "drift", "release", "audit", "batch", "class-report", "completion"),
 )
 
 

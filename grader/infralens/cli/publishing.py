@@ -1,0 +1,73 @@
+"""For reading in a browser: site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from infralens.cli.choosing import all_labs, terminal
+from infralens.cli.group import BrokenKitError, UsageError, main
+from infralens.labs import Lab
+
+
+@main.command()
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--serve", is_flag=True, help="Then show it at an address of this machine.")
+def site(out: Path, serve: bool) -> None:
+    """Make a web site of the handbook and the labs in the folder OUT.
+
+    It needs no network and no server. Hints and checkpoints unfold; no answer to a todo is in it.
+    An earlier site at OUT is replaced once the new one is whole.
+    """
+    from infralens.show.site.building import build_site, missing, require_place
+    from infralens.show.site.errors import SiteError
+
+    lacking = missing()
+    if lacking is not None:
+        raise BrokenKitError(lacking)
+    try:
+        require_place(out.resolve())
+    except SiteError as error:
+        raise UsageError(str(error)) from None
+    with terminal(stderr=True).status("starting …") as status:
+        try:
+            count = build_site(all_labs(), out, _answers, lambda doing: status.update(doing))
+        except SiteError as error:
+            raise BrokenKitError(str(error)) from None
+    click.echo(f"{count} pages written to {out}.")
+    if serve:
+        _serve(out)
+
+
+def _answers(lab: Lab) -> Sequence[str]:
+    """The checkpoints' answers, worked out with diffusers now, each with its explanation."""
+    from infralens.quiz import explained, questions_of
+    from infralens.show.site.errors import SiteError
+
+    told = []
+    for number, question in enumerate(questions_of(lab), start=1):
+        try:
+            told.append(explained(question, question.answer()))
+        except Exception as error:  # as `quiz` says it: the installed library has no such answer
+            raise SiteError(
+                f"Checkpoint {number} of {lab.short} has no answer with this diffusers: {error}"
+            ) from error
+    return told
+
+
+def _serve(out: Path) -> None:
+    import contextlib
+    import functools
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(out))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        click.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl+C ends it)")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
