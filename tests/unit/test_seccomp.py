@@ -49,7 +49,7 @@ KEYS = {"add_key", "request_key", "keyctl"}
 RINGS = {"io_uring_setup", "io_uring_enter", "io_uring_register"}
 TRACING = {"ptrace", "bpf", "perf_event_open", "userfaultfd", "process_vm_readv"}
 MOUNTS = {"mount", "umount2", "move_mount", "open_tree", "fsopen", "fsmount", "unshare", "setns"}
-MEMORY = {"memfd_create", "memfd_secret"}
+MEMORY = {"memfd_create", "memfd_secret", "shmget", "semget", "msgget", "sendmsg", "vmsplice"}
 
 
 def test_what_a_lab_has_no_use_for_is_listed() -> None:

@@ -135,6 +135,45 @@ for _ in range(100):
 """
 
 
+FILLED = """
+import fcntl, os, socket
+def filled(end):
+    os.set_blocking(end, False)
+    put = 0
+    try:
+        while True:
+            put += os.write(end, bytes(2**16))
+    except BlockingIOError:
+        return put
+"""
+IN_PIPES = """
+kept = [os.pipe() for _ in range(16)]
+for _, end in kept:
+    fcntl.fcntl(end, 1031, 2**20)  # F_SETPIPE_SZ
+put = sum(filled(end) for _, end in kept)
+"""
+IN_SOCKETS = """
+kept = [end for _ in range(8) for end in socket.socketpair()]
+for end in kept:
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**24)
+put = sum(filled(end.fileno()) for end in kept)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux memory")
+@pytest.mark.parametrize("kept", [IN_PIPES, IN_SOCKETS], ids=["pipes", "sockets"])
+def test_what_waits_in_pipes_and_sockets_is_counted(kept: str) -> None:
+    program = f"{FILLED}{kept}\nprint(put, flush=True)\nimport time\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            put = int(process.stdout.readline())
+            assert put > 2 * 2**20
+            assert shared.beyond_resident({process.pid}) >= put
+        finally:
+            process.kill()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux memory")
 @pytest.mark.parametrize(
     ("held", "beyond"), [(BY_FILES, 100), (BY_DROPPED_PAGES, 100), (MAPPED, 0), ("", 0)]

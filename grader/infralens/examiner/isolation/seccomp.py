@@ -51,6 +51,11 @@ REFUSED: dict[str, tuple[int, int]] = {  # on x86_64 and on aarch64
     "memfd_create": (319, 279),  # memory that no process is seen to hold
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "sendmsg": (46, 211),  # descriptors sent on their way, which no process is seen to hold
+    "sendmmsg": (307, 269),
+    "vmsplice": (278, 75),  # pages that stay in a pipe when they are given back
 }
 
 

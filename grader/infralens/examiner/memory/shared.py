@@ -1,7 +1,9 @@
 """Memory that processes hold and that no resident set shows.
 
 Shared pages live as long as somebody holds their file: by a descriptor, or by a map whose pages
-were dropped again. Where we may not look, nobody can say: `hidden` tells who lets nobody look.
+were dropped again. What waits in a pipe or a socket lies in the kernel; a socket does not tell how
+much it holds, so that each counts as full. Where we may not look, nobody can say: `hidden` tells
+who lets nobody look.
 """
 
 from __future__ import annotations
@@ -12,12 +14,18 @@ import re
 import stat
 import sys
 from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 
 SHARED = ("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV")
 MAPPED = re.compile(r"^(\w+)-(\w+) \S{3}s \S+ (\S+) (\d+) +(/.*)$", re.MULTILINE)
 RESIDENT = re.compile(r"^RssShmem:\s*(\d+) kB", re.MULTILINE)
 LITTLE_BYTES = 2**20
+F_GETPIPE_SZ = 1032
+MOST_WAITING = (  # where Linux says what a socket may send, and what its other end may keep
+    ("/proc/sys/net/core/wmem_max", "/proc/sys/net/core/rmem_max"),
+    ("/proc/sys/net/ipv4/tcp_wmem", "/proc/sys/net/ipv4/tcp_rmem"),
+)
 
 
 def beyond_resident(pids: Set[int]) -> int:
@@ -25,12 +33,14 @@ def beyond_resident(pids: Set[int]) -> int:
     if sys.platform != "linux":
         return 0
     held: dict[tuple[str, int], int] = {}
+    waiting: dict[tuple[str, int], int] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
-            for file, size in (*_by_descriptor(pid), *_by_map(pid)):
+            for file, size in (*_by_descriptor(pid, waiting), *_by_map(pid)):
                 held[file] = max(size, held.get(file, 0))
-    total = sum(held.values())
-    return max(0, total - sum(map(_resident, pids))) if total > LITTLE_BYTES else 0
+    total, buffered = sum(held.values()), sum(waiting.values())
+    pages = max(0, total - sum(map(_resident, pids))) if total > LITTLE_BYTES else 0
+    return pages + (buffered if buffered > LITTLE_BYTES else 0)
 
 
 def hidden(pids: Set[int]) -> frozenset[int]:
@@ -55,14 +65,45 @@ def _ending(pid: int) -> bool:
     return True
 
 
-def _by_descriptor(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
+def _by_descriptor(
+    pid: int, waiting: dict[tuple[str, int], int]
+) -> Iterator[tuple[tuple[str, int], int]]:
+    """The shared files that a process has open; its pipes and sockets are put with what waits."""
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):  # noqa: PTH208  # asked often, and quicker
         with contextlib.suppress(OSError):
-            if os.readlink(f"{folder}/{name}").startswith(SHARED):  # noqa: PTH115  # quicker
-                status = os.stat(f"{folder}/{name}")  # noqa: PTH116  # quicker
-                if stat.S_ISREG(status.st_mode):
-                    yield _named(status), status.st_blocks * 512
+            path = f"{folder}/{name}"
+            status = os.stat(path)  # noqa: PTH116  # quicker
+            if stat.S_ISSOCK(status.st_mode):
+                waiting[_named(status)] = _most_in_a_socket()
+            elif stat.S_ISFIFO(status.st_mode):
+                waiting[_named(status)] = _pipe_bytes(path)
+            elif stat.S_ISREG(status.st_mode) and os.readlink(path).startswith(SHARED):  # noqa: PTH115  # quicker
+                yield _named(status), status.st_blocks * 512
+
+
+def _pipe_bytes(path: str) -> int:
+    """How much a pipe may hold."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return fcntl.fcntl(descriptor, F_GETPIPE_SZ)
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _most_in_a_socket() -> int:
+    """How much a socket of any kind may hold here: what is sent, and what is not read yet."""
+    most = 0
+    for files in MOST_WAITING:
+        with contextlib.suppress(OSError):
+            texts = [Path(file).read_text(encoding="ascii").split()[-1] for file in files]
+            most = max(most, sum(map(int, texts)))
+    return most
 
 
 def _by_map(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
