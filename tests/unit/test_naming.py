@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from infralens.examiner import assert_equals, assert_matches, assert_tensor
 from infralens.examiner.candidate.in_process import RehearsedCandidate
@@ -88,7 +91,8 @@ def test_of_two_that_fit_the_one_that_fits_in_more_cases_is_said(workshop: Any) 
 
 def test_a_name_fits_how_often_what_was_lent_was_called(names: Names) -> None:
     assert told(names, "test_one", lambda n, ask: ask(3 * n), 4.0) is None
-    assert told(names, "test_two", lambda n, ask: (ask(n), ask(3 * n))[1], 4.0) == "twice"
+    another = Names(names.lab)  # what one learner's case contradicts is tried no more
+    assert told(another, "test_one", lambda n, ask: (ask(n), ask(3 * n))[1], 4.0) == "twice"
 
 
 def test_a_mistake_that_draws_is_not_contradicted_by_another_draw(names: Names) -> None:
@@ -243,6 +247,7 @@ def seen(
     function: str,
     learner: Callable[..., Any],
     x: torch.Tensor = MANY,
+    todo: str = "90.1",
 ) -> str | None:
     """Have this learner's function looked at in a check, as a failing case."""
 
@@ -253,8 +258,11 @@ def seen(
     trial = Trial()
     with running(trial), pytest.raises((MismatchError, LearnerError)) as caught:
         check(RehearsedCandidate({function: learner}))
-    found = names.find("90.1", check_name, trial, caught.value, check)
+    found = names.find(todo, check_name, trial, caught.value, check)
     return found.name if found else None
+
+
+PAIR = "def f(n):\n    return n\n\n\ndef g(n):\n    return f(n)\n"
 
 
 def refuse(n: torch.Tensor) -> torch.Tensor:
@@ -264,11 +272,10 @@ def refuse(n: torch.Tensor) -> torch.Tensor:
 @pytest.fixture
 def pair(workshop: Any) -> Names:
     """A todo of two functions, of which the solution makes one of the other."""
-    solution = "def f(n):\n    return n\n\n\ndef g(n):\n    return f(n)\n"
     edits = {"tripled": ("return n", "return 3 * n"), "halved": ("return n", "return n / 2")}
     refusing = 'if n.numel() == 3:\n    raise ValueError("too large")\nreturn n'
     edits["refusing"] = ("return n", refusing)
-    names = Names(workshop.lab("", solution=solution, wrong=edits))
+    names = Names(workshop.lab("", solution=PAIR, wrong=edits))
     of = tuple(replace(todo, names=("f", "g")) for todo in names.lab.todos)
     names.lab = replace(names.lab, todos=of)
     return names
@@ -355,3 +362,88 @@ def test_a_mistake_that_is_right_there_is_not_the_one_that_was_made(pair: Names)
     with running(trial), pytest.raises(MismatchError) as caught:
         check(RehearsedCandidate({"f": lambda n: n * (1 + 2e-7)}))
     assert pair.find("90.1", "test_f", trial, caught.value, check) is None
+
+
+COUNTING = """
+CALLS = []
+
+
+def f(n):
+    return n
+
+
+def g(n):
+    return f(n)
+"""
+
+
+def counting(factor: str) -> str:
+    """An edit that notes each of its calls."""
+    return f"CALLS.append(n)\nreturn {factor} * n"
+
+
+def calls_of(names: Names, name: str) -> int:
+    """How often the function with this mistake was run."""
+    known = next(known for known in misconceptions_of(names.lab) if known.name == name)
+    return len(known.names()["CALLS"])
+
+
+def test_what_one_case_rules_out_is_not_run_in_each(
+    workshop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is run twice where nothing is known of it, the second time to see that it draws nothing.
+
+    How dear a case is shows in the first replay of it.
+    """
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: next(ticks) / 1000)  # all are as dear
+    wrong = {"first": ("return n", "return 9 * n"), "tripled": ("return n", counting("3"))}
+    names = Names(workshop.lab("", solution=COUNTING, wrong=wrong))
+    for turn in range(8):
+        assert seen(names, f"test_{turn}", "f", lambda n: 2 * n) is None
+    assert calls_of(names, "tripled") == 2
+
+
+def test_a_name_that_fits_everywhere_is_held_against_no_other(workshop: Any) -> None:
+    wrong = {"tripled": ("return n", counting("3")), "other": ("return n", counting("5"))}
+    names = Names(workshop.lab("", solution=COUNTING, wrong=wrong))
+    for turn in range(4):
+        assert seen(names, f"test_{turn}", "f", lambda n: 3 * n) == "tripled"
+    assert all(settled(names, f"test_{turn}", "tripled") == "tripled" for turn in range(4))
+    assert calls_of(names, "other") == 0
+
+
+@pytest.mark.parametrize("factor", [3, 5], ids=["the first's", "its own"])
+def test_what_follows_from_another_todo_has_no_name_of_its_own(workshop: Any, factor: int) -> None:
+    """The learner's g is right, and calls f, which is not."""
+    edit = {"reads": "handbook/probe.md#more", "replace": "return n", "by": "return 3 * n"}
+    first = {**edit, "todo": "90.1", "name": "tripled", "says": "f gives three times as much."}
+    other = {"replace": "return f(n)", "by": f"return {factor} * n"}
+    second = {**first, **other, "todo": "90.2", "name": "alike", "says": "g gives too much."}
+    lab = workshop.lab(
+        "",
+        solution=PAIR,
+        todos=("90.1", "90.2"),
+        wrong=yaml.safe_dump([first, second]),
+    )
+    names = Names(lab)
+    assert seen(names, "test_f", "f", lambda n: 3 * n) == "tripled"
+    told = seen(names, "test_g", "g", lambda n: factor * n, todo="90.2")
+    assert told == (None if factor == 3 else "alike")
+
+
+def test_what_a_case_said_is_not_taken_for_what_the_next_says(pair: Names) -> None:
+    """Of the cases of one check most are not kept, and the next may lie where one has lain."""
+
+    def check(candidate: Any) -> None:
+        answer = candidate.f(-MANY)
+        if answer[0] < 0:
+            raise RuntimeError("the check can do nothing with what the mistakes come to")
+        assert_matches(answer, library=lambda: -MANY, truth=lambda: -MANY.double())
+
+    for _ in range(20):
+        trial = Trial()
+        with running(trial), pytest.raises(MismatchError) as caught:
+            check(RehearsedCandidate({"f": torch.abs}))
+        assert pair.find("90.1", "test_f", trial, caught.value, check) is None
+    assert sum("tripled" in key for key in pair.fits) == 20

@@ -9,6 +9,9 @@ Numbers that are the same say enough. Of an answer that says little, such as an 
 or that nothing was raised, many mistakes come to the same. A name that rests on such answers alone
 must not fail what the learner's code passed, nor leave a failing case that no name accounts for:
 another mistake, which has no name, may account for all of them.
+
+A replay may be a run of a pipeline, so none is made that can change nothing: not of what another
+case has ruled out, nor of what cannot fit in more cases than a name that may be said.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.
 # Besides, for holding what was found against everything else: a search that took all of its time
 # leaves none, and what is not heard contradicts nothing.
 SETTLING_SECONDS = {"full": (10.0, 20.0), "brief": (0.25, 10.0), "none": (0.0, 0.0)}
+Hearing = tuple[str, str, int]  # todo and name of a misconception, and the failing case
 Given = dict[str, ModuleType]  # what a lab gives beside a submission, run once in a run of it
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
@@ -73,6 +77,7 @@ class Fit(Enum):
 class Evidence:
     """A failing case as it was seen."""
 
+    number: int  # of those that this run looked at
     case: str
     check_name: str
     wrong: Any
@@ -90,16 +95,20 @@ class Evidence:
         """Whether another mistake would hardly come to the same answer: it is several numbers."""
         return self.judge is not None and len(_numbers_in(self.wrong)) >= FEW_NUMBERS
 
-    def fit(
+    def replayed(
         self, misconception: Misconception, given: Given, replays: Replays | None = None
-    ) -> Fit:
+    ) -> Replayed:
         """Run the case again with this misconception, unless it is known what comes of it."""
-        key = (self.case, self.stop_at, misconception.todo, misconception.name)
+        key = self._key(misconception)
         replayed = replays.known.get(key) if replays else None
         if replayed is None:
             replayed = self._replayed(misconception, given)
             if replays:
                 replays.known[key] = replayed
+        return replayed
+
+    def fit(self, replayed: Replayed) -> Fit:
+        """What a misconception says here, by what came of it."""
         if replayed.answer is _NOTHING:
             return Fit.SILENT
         alike = self._came_alike(replayed)
@@ -109,19 +118,39 @@ class Evidence:
             return Fit.FITS if wrong or self.judge is None else Fit.UNAFFECTED
         return Fit.CONTRADICTS if wrong or not alike else Fit.UNAFFECTED
 
-    def is_random(self, misconception: Misconception, given: Given) -> bool:
-        """Whether it answers otherwise each time: such an answer speaks neither for nor against."""
-        first, again = (self._replayed(misconception, given).answer for _ in range(2))
-        return not same_answer(first, again, self.tolerance)
+    def is_random(
+        self,
+        misconception: Misconception,
+        given: Given,
+        first: Any,
+        replays: Replays | None = None,
+    ) -> bool:
+        """Whether it answers otherwise than at first: what is drawn speaks neither for nor against.
+
+        It is run once more, unless that is known.
+        """
+        key = self._key(misconception)
+        drawn = replays.drawn.get(key) if replays else None
+        if drawn is None:
+            again = self._replayed(misconception, given).answer
+            drawn = not same_answer(first, again, self.tolerance)
+            if replays:
+                replays.drawn[key] = drawn
+        return drawn
+
+    def _key(self, misconception: Misconception) -> tuple[object, ...]:
+        return self.case, self.stop_at, misconception.todo, misconception.name
 
     def _replayed(self, misconception: Misconception, given: Given) -> Replayed:
         trial = Trial(stop_at=self.stop_at)
         try:
             stand_in = RehearsedCandidate(misconception.names(), given=given)
         except Exception:  # an edit that does not fit the solution: `check` tells, no grade does
-            return Replayed(_NOTHING, (), ())
+            return Replayed(_NOTHING, (), (), 0.0)
+        began = time.thread_time()
         answer = _replay(functools.partial(self.check, stand_in), trial)
-        return Replayed(answer, tuple(trial.seen), tuple(trial.handed))
+        took = time.thread_time() - began
+        return Replayed(answer, tuple(trial.seen), tuple(trial.handed), took)
 
     def _came_alike(self, replayed: Replayed) -> bool:
         """Whether everything before the failure was the same: what was compared, what was lent."""
@@ -187,15 +216,18 @@ class Names:
     naming: str = "full"
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     hearing: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    found: set[str] = field(default_factory=set)
+    found: dict[tuple[str, str], str] = field(default_factory=dict)  # todo, name: in which check
     ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
     rights: defaultdict[str, list[Right]] = field(default_factory=lambda: defaultdict(list))
     given: Given = field(default_factory=dict)
     replays: Replays | None = None
     failed: dict[tuple[str, int], bool] = field(default_factory=dict)
-    fits: dict[tuple[str, int], Fit] = field(default_factory=dict)
-    heard: dict[tuple[str, int], Fit] = field(default_factory=dict)  # draws set apart
+    looked_at: int = 0  # failing cases
+    fits: dict[Hearing, Fit] = field(default_factory=dict)
+    contrary: dict[Hearing, Any] = field(default_factory=dict)  # answers that contradict
+    heard: dict[Hearing, Fit] = field(default_factory=dict)  # draws set apart
+    costs: dict[int, float] = field(default_factory=dict)  # of one replay of a failing case
 
     def find(
         self,
@@ -209,20 +241,25 @@ class Names:
         """The first misconception of this todo that gives the learner's answer, if one does.
 
         What was named in another check is tried first; what gave another answer in an earlier case
-        of this check is not tried again. The search ends with NAMING_SECONDS.
+        of this check, or may not be said because of another check, is not tried. None where a
+        mistake in another todo is the whole of it. The search ends with NAMING_SECONDS.
         """
-        evidence = _evidence(case, check_name, trial, failure, check)
+        evidence = self._evidence(case, check_name, trial, failure, check)
         if evidence is None:
             return None
         self._keep(todo_id, evidence)
+        if self._comes_from_another_todo(todo_id, evidence):
+            return None
         for misconception in self._likely_first(todo_id):
             if misconception.name in self.ruled_out[check_name]:
                 continue
             if self._late(todo_id):
                 return None
+            if self._is_contradicted(todo_id, misconception, evidence):
+                continue
             fit = self._fit(todo_id, misconception, evidence)
             if fit is Fit.FITS:
-                self.found.add(misconception.name)
+                self.found[todo_id, misconception.name] = check_name
                 return misconception
             if fit is not Fit.SILENT:
                 self.ruled_out[check_name].add(misconception.name)
@@ -238,7 +275,7 @@ class Names:
         case: str = "",
     ) -> None:
         """A failing case of a check that has its name: the name must fit it too."""
-        evidence = _evidence(case, check_name, trial, failure, check)
+        evidence = self._evidence(case, check_name, trial, failure, check)
         if evidence is not None:
             self._keep(todo_id, evidence)
 
@@ -262,27 +299,103 @@ class Names:
         """
         known = {known.name: known for known in self._of(todo_id)}
         evidence = self.evidence[todo_id]
+        here = [one for one in evidence if one.check_name == check_name]
         best, most = None, 0
         for misconception in [known[named], *self._likely_first(todo_id)]:
-            here = [one for one in evidence if one.check_name == check_name]
-            if not any(self._heard(todo_id, misconception, one) is Fit.FITS for one in here):
+            if not self._fits_in_more(todo_id, misconception, evidence, most):
                 continue
-            heard = [(one, self._heard(todo_id, misconception, one)) for one in evidence]
+            if not any(self._may_fit(todo_id, misconception, one) for one in here):
+                continue
+            fits = (self._fit_in_time(todo_id, misconception, one) for one in here)
+            if not any(fit is Fit.FITS for fit in fits):
+                continue
+            heard = []
+            for one in evidence:
+                if not self._fits_in_more(todo_id, misconception, evidence, most):
+                    break
+                heard.append((one, self._heard(todo_id, misconception, one)))
             found = sum(fit is Fit.FITS for _, fit in heard)
             if found > most and self._may_be_said(todo_id, misconception, check_name, heard):
                 best, most = misconception, found
         return best
 
+    def _fits_in_more(
+        self,
+        todo_id: str,
+        misconception: Misconception,
+        evidence: Sequence[Evidence],
+        most: int,
+    ) -> bool:
+        """Whether it may fit in more of these cases than in so many, by what is known of it."""
+        known = (self.fits.get(_hearing(misconception, one)) for one in evidence)
+        return sum(fit in (Fit.FITS, None) for fit in known) > most
+
+    def _comes_from_another_todo(self, todo_id: str, evidence: Evidence) -> bool:
+        """Whether a mistake that is named in another todo answers as the learner's code does here.
+
+        It is the whole of this failure then: nothing speaks for a mistake in this todo beside it.
+        """
+        for misconception in misconceptions_of(self.lab):
+            check_name = self.found.get((misconception.todo, misconception.name))
+            if check_name is None or misconception.todo == todo_id or self._late(todo_id):
+                continue
+            if self._fit(todo_id, misconception, evidence) is Fit.FITS:
+                said = self.settled(misconception.todo, check_name, misconception.name)
+                if said is not None and said.name == misconception.name:
+                    return True
+        return False
+
+    def _is_contradicted(
+        self, todo_id: str, misconception: Misconception, evidence: Evidence
+    ) -> bool:
+        """Whether it may not be said of this case because of another, which calls no more.
+
+        That an answer is no draw is found out by one more replay of the other case: where that is
+        not dearer than to hear this one.
+        """
+        others = [
+            one
+            for one in self.evidence[todo_id]
+            if one.called <= evidence.called
+            and self.fits.get(_hearing(misconception, one)) is Fit.CONTRADICTS
+        ]
+        if any(self.heard.get(_hearing(misconception, one)) is Fit.CONTRADICTS for one in others):
+            return True
+        if _hearing(misconception, evidence) in self.fits:
+            return False
+        others = [one for one in others if _hearing(misconception, one) not in self.heard]
+        other = min(others, key=lambda one: self.costs[one.number], default=None)
+        if other is None or self.costs[other.number] > self.costs.get(evidence.number, 0.0):
+            return False
+        return self._heard(todo_id, misconception, other) is Fit.CONTRADICTS
+
+    def _may_fit(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> bool:
+        """Whether it fits this case, or may, and then may be said of it."""
+        if self.fits.get(_hearing(misconception, evidence), Fit.FITS) is not Fit.FITS:
+            return False
+        return not self._is_contradicted(todo_id, misconception, evidence)
+
+    def _fit_in_time(
+        self, todo_id: str, misconception: Misconception, evidence: Evidence
+    ) -> Fit | None:
+        """How it fits a case; None where no time is left to find out."""
+        if _hearing(misconception, evidence) not in self.fits and self._late(
+            todo_id, settling=True
+        ):
+            return None
+        return self._fit(todo_id, misconception, evidence)
+
     def _heard(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit | None:
-        """What the misconception says about a case; None where no time is left to find out."""
-        key = misconception.name, id(evidence)
+        """How it fits a case, where that is known, and where the answer is no draw."""
+        key = _hearing(misconception, evidence)
         if key not in self.heard:
-            if key not in self.fits and self._late(todo_id, settling=True):
+            fit = self._fit_in_time(todo_id, misconception, evidence)
+            if fit is None:
                 return None
-            fit = self._fit(todo_id, misconception, evidence)
             if fit is Fit.CONTRADICTS and not self._late(todo_id, settling=True):
                 began = time.thread_time()
-                if evidence.is_random(misconception, self.given):
+                first = self.contrary.pop(key)
+                if evidence.is_random(misconception, self.given, first, self.replays):
                     fit = Fit.SILENT
                 self.seconds[todo_id] += time.thread_time() - began
             self.heard[key] = fit
@@ -321,7 +434,7 @@ class Names:
         return any(
             self._heard(todo_id, misconception, evidence) is Fit.FITS
             for misconception in self._of(todo_id)
-            if misconception.name in self.found
+            if (todo_id, misconception.name) in self.found
         )
 
     def _fails_what_is_right(
@@ -347,6 +460,36 @@ class Names:
                 return True
         return False
 
+    def _evidence(
+        self,
+        case: str,
+        check_name: str,
+        trial: Trial,
+        failure: MismatchError | LearnerError,
+        check: Callable[[RehearsedCandidate], object],
+    ) -> Evidence | None:
+        """What was seen of a failing case; None where no misconception could share its answer."""
+        wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
+        if wrong is NO_ANSWER or _says_nothing(wrong):
+            return None
+        mismatch = failure if isinstance(failure, MismatchError) else None
+        margin = mismatch.margin if mismatch else None
+        self.looked_at += 1
+        return Evidence(
+            self.looked_at,
+            case,
+            check_name,
+            wrong,
+            margin.tolerance if margin else 0.0,
+            _where_it_failed(trial, failure),
+            tuple(trial.seen),
+            dict(trial.tolerances),
+            tuple(trial.handed),
+            mismatch.judge if mismatch else None,
+            check,
+            _called(trial),
+        )
+
     def _keep(self, todo_id: str, evidence: Evidence) -> None:
         kept = self.evidence[todo_id]
         of_the_check = sum(one.check_name == evidence.check_name for one in kept)
@@ -355,11 +498,16 @@ class Names:
             kept.append(evidence)
 
     def _fit(self, todo_id: str, misconception: Misconception, evidence: Evidence) -> Fit:
-        key = misconception.name, id(evidence)
+        key = _hearing(misconception, evidence)
         if key not in self.fits:
             began = time.thread_time()
-            self.fits[key] = evidence.fit(misconception, self.given, self.replays)
+            replayed = evidence.replayed(misconception, self.given, self.replays)
+            fit = self.fits[key] = evidence.fit(replayed)
+            if fit is Fit.CONTRADICTS:
+                self.contrary[key] = replayed.answer
             self.seconds[todo_id] += time.thread_time() - began
+            cost = self.costs.get(evidence.number, replayed.seconds)  # the first one takes longer
+            self.costs[evidence.number] = min(replayed.seconds, cost)
         return self.fits[key]
 
     def _late(self, todo_id: str, *, settling: bool = False) -> bool:
@@ -370,38 +518,15 @@ class Names:
         return self.seconds[todo_id] > most or sum(self.seconds.values()) > most_of_all
 
     def _likely_first(self, todo_id: str) -> list[Misconception]:
-        return sorted(self._of(todo_id), key=lambda known: known.name not in self.found)
+        found = {name for _, name in self.found}
+        return sorted(self._of(todo_id), key=lambda known: known.name not in found)
 
     def _of(self, todo_id: str) -> list[Misconception]:
         return [known for known in misconceptions_of(self.lab) if known.todo == todo_id]
 
 
-def _evidence(
-    case: str,
-    check_name: str,
-    trial: Trial,
-    failure: MismatchError | LearnerError,
-    check: Callable[[RehearsedCandidate], object],
-) -> Evidence | None:
-    """What was seen of a failing case; None where no misconception could share its answer."""
-    wrong = failure.answer if isinstance(failure, MismatchError) else failure.raised
-    if wrong is NO_ANSWER or _says_nothing(wrong):
-        return None
-    mismatch = failure if isinstance(failure, MismatchError) else None
-    margin = mismatch.margin if mismatch else None
-    return Evidence(
-        case,
-        check_name,
-        wrong,
-        margin.tolerance if margin else 0.0,
-        _where_it_failed(trial, failure),
-        tuple(trial.seen),
-        dict(trial.tolerances),
-        tuple(trial.handed),
-        mismatch.judge if mismatch else None,
-        check,
-        _called(trial),
-    )
+def _hearing(misconception: Misconception, evidence: Evidence) -> Hearing:
+    return misconception.todo, misconception.name, evidence.number
 
 
 def _called(trial: Trial) -> frozenset[str]:

@@ -17,6 +17,7 @@ class Replayed:
     answer: Any
     seen: tuple[Any, ...]
     handed: tuple[tuple[Any, ...], ...]
+    seconds: float  # of processor time
 
 
 @dataclass
@@ -28,10 +29,11 @@ class Replays:
 
     inputs: tuple[object, ...] = ()
     known: dict[tuple[object, ...], Replayed] = field(default_factory=dict)
+    drawn: dict[tuple[object, ...], bool] = field(default_factory=dict)  # another one each time
 
     def begin(self, lab: Lab, seed: int) -> None:
         """Forget what was found with another seed, or before a file of the lab was changed."""
         files = [*sorted(lab.suite.glob("*.*")), *([lab.solution] if lab.solution else [])]
         inputs = (seed, *((path, path.stat().st_mtime_ns) for path in files if path.is_file()))
         if inputs != self.inputs or len(self.known) > MOST_REPLAYS:
-            self.inputs, self.known = inputs, {}
+            self.inputs, self.known, self.drawn = inputs, {}, {}
