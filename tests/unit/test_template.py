@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from infralens.examiner.isolation import launch
+from infralens.candidate.limits import KEYCTL
+from infralens.examiner.isolation import launch, seccomp
 from infralens.examiner.isolation.launch import Started, TemplateLauncher, template_lacks
 from infralens.examiner.service import stock
 
@@ -23,7 +24,8 @@ PROGRAM = """
 import sys
 from infralens.candidate.template import serve_forks
 serve_forks()
-print("forked", flush=True)
+{says}
+sys.stdout.flush()
 sys.stdin.read()
 """
 
@@ -31,8 +33,10 @@ sys.stdin.read()
 class Small(TemplateLauncher):
     """A template that loads nothing."""
 
+    says = 'print("forked")'
+
     def _start(self) -> None:
-        self.command = (sys.executable, "-P", "-c", PROGRAM)
+        self.command = (sys.executable, "-P", "-c", PROGRAM.format(says=self.says))
         super()._start()
 
 
@@ -61,6 +65,21 @@ def test_a_template_that_was_stopped_goes_on(launcher: TemplateLauncher, tmp_pat
     assert runs(first)
     assert runs(second)
     assert ended(first) == ended(second) == 0
+
+
+@pytest.mark.skipif(seccomp.program() is None, reason="no such calls here")
+def test_each_fork_has_a_keyring_of_its_own(tmp_path: Path) -> None:
+    keyctl = KEYCTL[os.uname().machine]
+
+    class Asked(Small):
+        says = f"import ctypes; print(ctypes.CDLL(None).syscall({keyctl}, 0, -3, 0))"
+
+    launcher = Asked({})
+    forked = [launcher.launch(tmp_path, {}) for _ in range(2)]
+    told = {candidate.answers.readline() for candidate in forked}
+    assert [ended(candidate) for candidate in forked] == [0, 0]
+    launcher.close()
+    assert len(told) == 2
 
 
 def test_a_template_that_does_not_answer_is_replaced(
