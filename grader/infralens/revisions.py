@@ -28,6 +28,7 @@ GIT_SECONDS = 60.0
 GIT_BYTES = 4 * 2**30  # of address space: git maps the packs it reads
 MOST_LISTED = 16 * 2**20  # bytes of names
 SMALL_FILE = 4096  # .git, HEAD and commondir are a line
+SHARED = ("refs", "packed-refs", "objects")  # what is read of a repository
 SETTINGS = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "gc.auto=0"),
     *("core.packedGitWindowSize=16m", "core.packedGitLimit=256m", "core.bigFileThreshold=1m"),
@@ -317,20 +318,58 @@ def _repository(start: Path) -> Iterator[_Repository]:
     if git is None:
         raise RevisionError("git is not installed; it is what reads a revision.")
     try:
-        own = top / ".git"
-        if own.is_file():  # a worktree or a submodule: the line says where
-            own = top / _line(own).removeprefix("gitdir:").strip()
-        common = own / _line(own / "commondir") if (own / "commondir").is_file() else own
-        head = _line(own / "HEAD")
-    except OSError:
+        common, head = _git_folder(top.resolve())
+        for shared in SHARED:
+            _refuse_links_in(common / shared)
+    except (OSError, ValueError, RuntimeError):  # a name that none can be, links in a ring
         raise RevisionError(f"{top} holds no git repository that can be read.") from None
     with tempfile.TemporaryDirectory(prefix="infralens-git-") as name:
         view = Path(name)
         _begin_view(view, head)
-        for shared in ("refs", "packed-refs"):
-            _borrow(common / shared, view / shared)
-        (view / "refs").mkdir(exist_ok=True)
+        _borrow(common / "packed-refs", view / "packed-refs")
+        if (common / "refs").is_dir():
+            _borrow(common / "refs", view / "refs")
+        else:
+            (view / "refs").mkdir()
         yield _Repository(git, top, view, (common / "objects").resolve())
+
+
+def _git_folder(top: Path) -> tuple[Path, str]:
+    """The git folder of `top` that holds objects and refs, and what its HEAD says.
+
+    What was handed in says itself where these lie. To another repository it is followed only where
+    that knows of it: as one of its worktrees, or as a submodule of what lies around it.
+    """
+    own = top / ".git"
+    if own.is_symlink():
+        raise RevisionError(f"{own} is a symbolic link, which may lead to another repository.")
+    if own.is_file():  # the line says where
+        own = (top / _line(own).removeprefix("gitdir:").strip()).resolve()
+        if not (own.is_relative_to(top) or _is_worktree(own, top) or _is_submodule(own, top)):
+            raise RevisionError(f"{top / '.git'} leads to a repository that does not know of it.")
+    common = own
+    if (own / "commondir").is_file():
+        common = (own / _line(own / "commondir")).resolve()
+        if common != own and not own.is_relative_to(common / "worktrees"):
+            raise RevisionError(f"{own} leads to a repository that does not know of it.")
+    return common, _line(own / "HEAD")
+
+
+def _is_worktree(own: Path, top: Path) -> bool:
+    back = own / "gitdir"
+    return back.is_file() and (own / _line(back)).resolve() == (top / ".git").resolve()
+
+
+def _is_submodule(own: Path, top: Path) -> bool:
+    return any(own.is_relative_to(folder / ".git" / "modules") for folder in top.parents)
+
+
+def _refuse_links_in(path: Path) -> None:
+    """RevisionError where it is a link, or one of its refs is: git would follow it."""
+    inside = path.rglob("*") if path.name == "refs" else ()
+    link = next((one for one in (path, *inside) if one.is_symlink()), None)
+    if link is not None:
+        raise RevisionError(f"{link} is a symbolic link, which may lead to another repository.")
 
 
 def _begin_view(view: Path, head: str) -> None:

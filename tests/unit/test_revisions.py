@@ -73,6 +73,69 @@ def test_a_worktree_is_read(handed_in: Path, tmp_path: Path) -> None:
     assert read(tmp_path / "beside", "HEAD") == "third\n"
 
 
+def test_a_submodule_is_read(handed_in: Path, tmp_path: Path) -> None:
+    around = tmp_path / "around"
+    around.mkdir()
+    git(around, "init", "-q")
+    words = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(handed_in)]
+    git(around, *words, "inside")
+    assert (around / "inside" / ".git").is_file()
+    assert read(around / "inside", "main") == "second\n"
+
+
+def leads_to(other: Path, mine: Path, way: str) -> None:
+    """Have the repository at `mine` read what is in another, which does not know of it."""
+    theirs = other / ".git"
+    if way in ("refs", "objects", "refs/heads/main"):
+        at = mine / ".git" / way
+        shutil.rmtree(at) if at.is_dir() else at.unlink()
+        at.symlink_to(theirs / way)
+    elif way == "commondir":
+        (mine / ".git" / way).write_text(f"{theirs}\n", encoding="utf-8")
+    else:
+        shutil.rmtree(mine / ".git")
+        if way == "link":
+            (mine / ".git").symlink_to(theirs)
+        else:
+            (mine / ".git").write_text(f"gitdir: {theirs}\n", encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+@pytest.mark.parametrize(
+    "way", ["link", "gitdir", "commondir", "refs", "objects", "refs/heads/main"]
+)
+def test_a_repository_that_does_not_know_of_it_is_not_read(
+    handed_in: Path, tmp_path: Path, way: str
+) -> None:
+    """Such as the one of the solutions, which its reader may read and its author may not."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    git(mine, "init", "-q", "-b", "main")
+    commit(mine, mine="mine\n")
+    leads_to(handed_in, mine, way)
+    with pytest.raises(RevisionError, match=r"symbolic link|does not know of it"):
+        read(mine, "main")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+@pytest.mark.parametrize("name", [".git", "commondir", "refs", "objects"])
+def test_a_repository_that_none_can_be_is_one_sentence(handed_in: Path, name: str) -> None:
+    own = handed_in / ".git"
+    if name == "objects":
+        shutil.rmtree(own / name)
+        (own / name).symlink_to(own / name)
+    elif name == "refs":
+        shutil.rmtree(own / name)
+        (own / name).write_bytes(b"")
+    elif name == "commondir":
+        (own / name).write_bytes(b"\0")
+    else:
+        shutil.rmtree(own)
+        own.write_bytes(b"gitdir: \0")
+    with pytest.raises(RevisionError):
+        read(handed_in, "main")
+
+
 def test_a_file_below_folders_is_read_from_there(handed_in: Path) -> None:
     (handed_in / "a" / "b").mkdir(parents=True)
     (handed_in / "a" / "b" / "mine.py").write_text("deep\n", encoding="utf-8")
