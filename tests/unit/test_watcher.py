@@ -114,6 +114,31 @@ def test_a_process_whose_first_thread_has_ended_is_counted() -> None:
             process.kill()
 
 
+MANY_FILES = """
+import os
+os.mkdir("/tmp/many")
+for number in range(4000):
+    os.close(os.open(f"/tmp/many/{number}", os.O_CREAT))
+print("made", flush=True)
+import time
+time.sleep(60)
+"""
+
+
+@pytest.mark.sandbox
+def test_files_in_the_memory_of_a_sandbox_are_counted_though_empty() -> None:
+    command = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--die-with-parent"]
+    command += ["--size", str(2**26), "--tmpfs", "/tmp", sys.executable, "-S", "-c", MANY_FILES]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"made\n"
+            family = {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+            assert shared.beyond_resident(family | {process.pid}) >= 4000 * 2**10
+        finally:
+            process.kill()
+
+
 BY_FILES = """
 import os
 files = [os.memfd_create("kept") for _ in range(4)]

@@ -2,7 +2,8 @@
 
 Shared pages live as long as somebody holds their file: by a descriptor, or by a map whose pages
 were dropped again. What waits in a pipe or a socket lies in the kernel; a socket does not tell how
-much it holds, so that each counts as full. Where we may not look, nobody can say: `hidden` tells
+much it holds, so that each counts as full. A sandbox's own folders lie in memory, where a file
+takes some even when it is empty. Where we may not look, nobody can say: `hidden` tells
 who lets nobody look.
 """
 
@@ -22,6 +23,8 @@ MAPPED = re.compile(r"^(\w+)-(\w+) \S{3}s \S+ (\S+) (\d+) +(/.*)$", re.MULTILINE
 RESIDENT = re.compile(r"^RssShmem:\s*(\d+) kB", re.MULTILINE)
 LITTLE_BYTES = 2**20
 F_GETPIPE_SZ = 1032
+OWN_FOLDERS = ("/tmp", "/dev/shm")  # of a sandbox: see isolation.bubblewrap
+FILE_BYTES = 2**10  # that a file without content takes there, about
 MOST_WAITING = (  # where Linux says what a socket may send, and what its other end may keep
     ("/proc/sys/net/core/wmem_max", "/proc/sys/net/core/rmem_max"),
     ("/proc/sys/net/ipv4/tcp_wmem", "/proc/sys/net/ipv4/tcp_rmem"),
@@ -35,6 +38,7 @@ def beyond_resident(pids: Set[int]) -> int:
     held: dict[tuple[str, int], int] = {}
     waiting: dict[tuple[str, int], int] = {}
     for pid in pids:
+        waiting.update(_in_own_folders(pid))
         with contextlib.suppress(OSError):
             for file, size in (*_by_descriptor(pid, waiting), *_by_map(pid)):
                 held[file] = max(size, held.get(file, 0))
@@ -80,6 +84,25 @@ def _by_descriptor(
                 waiting[_named(status)] = _pipe_bytes(path)
             elif stat.S_ISREG(status.st_mode) and os.readlink(path).startswith(SHARED):  # noqa: PTH115  # quicker
                 yield _named(status), status.st_blocks * 512
+
+
+def _in_own_folders(pid: int) -> Iterator[tuple[tuple[str, int], int]]:
+    """What lies in the folders that a process has in memory, and we have not."""
+    for folder in OWN_FOLDERS:
+        with contextlib.suppress(OSError):
+            theirs = f"/proc/{pid}/root{folder}"
+            name, _ = _named(os.stat(theirs))  # noqa: PTH116  # quicker
+            if name not in _our_devices():
+                space = os.statvfs(theirs)
+                files, blocks = space.f_files - space.f_ffree, space.f_blocks - space.f_bfree
+                yield (name, 0), files * FILE_BYTES + blocks * space.f_frsize
+
+
+@cache
+def _our_devices() -> frozenset[str]:
+    """What those folders are for us, or what they would lie in."""
+    there = [folder if Path(folder).exists() else "/" for folder in (*OWN_FOLDERS, "/")]
+    return frozenset(_named(Path(folder).stat())[0] for folder in there)
 
 
 def _pipe_bytes(path: str) -> int:
