@@ -15,6 +15,7 @@ from typing import Any
 from infralens.labs import Lab
 from infralens.show.site.errors import SiteError
 from infralens.show.site.staging import INDEX, Answers, stage
+from infralens.show.site.typesetting import typeset
 
 MARK = ".infralens-site"  # a folder that holds it may be replaced by a newer site
 NEEDED = {"sphinx": "Sphinx", "myst_parser": "MyST-Parser", "furo": "furo"}
@@ -94,6 +95,7 @@ def _generate(
         if len(written) <= of:
             tell(f"page {len(written)} of {of}, written")
 
+    app.connect("doctree-read", typeset)
     app.connect("source-read", reading)
     app.connect("html-page-context", writing)
     app.build(force_all=True)
@@ -110,6 +112,7 @@ def _settings() -> dict[str, Any]:
         "extensions": ["myst_parser"],
         "myst_heading_anchors": 4,
         "myst_heading_slug_func": "infralens.pages.anchor",
+        "smartquotes": False,  # the ' of x0' is a prime
         "html_theme": "furo",
         "html_title": "InfraLens",
         "html_static_path": [str(STATIC)],
