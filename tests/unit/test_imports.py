@@ -191,6 +191,7 @@ MAY_KNOW = {
         "infralens.examiner",
         "infralens.shapes",
         "infralens.suites.networks",
+        "infralens.suites.pipelines",
         "infralens.suites.releases",
         "infralens.suites.schedulers",
     ),

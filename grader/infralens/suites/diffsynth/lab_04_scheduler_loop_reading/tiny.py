@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from infralens.examiner import Recorded, given, quiet_transformers, recorded, remote
+from infralens.examiner import Recorded, given, recorded, remote
+from infralens.suites.pipelines import pipeline_of
 from infralens.suites.schedulers import STEP, signature_of, watched
 
 CHANNELS, WIDTH = 4, 6  # of the latents; of the condition's tokens
@@ -156,25 +157,8 @@ def loop(
 
 
 def pipeline(name: str, with_scheduler: Any, device: torch.device) -> Any:
-    """A StableDiffusionPipeline, or its Img2Img sister, of the network and a scheduler alone.
-
-    Its constructor may change the scheduler's configuration, so take a `twin` afterwards.
-    """
-    quiet_transformers()
-    import diffusers
-
-    pipe = getattr(diffusers, name)(
-        vae=None,
-        text_encoder=None,
-        tokenizer=None,
-        unet=Network(device),
-        scheduler=with_scheduler,
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    pipe.set_progress_bar_config(disable=True)
-    return pipe
+    """A StableDiffusionPipeline, or its Img2Img sister, of the network and a scheduler alone."""
+    return pipeline_of(name, unet=Network(device), scheduler=with_scheduler)
 
 
 def run_of(pipe: Any, condition: Tensor, *, stop_at: int | None = None, **call: Any) -> Run:

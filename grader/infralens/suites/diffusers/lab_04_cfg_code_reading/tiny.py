@@ -13,8 +13,9 @@ import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from torch import Tensor
 
-from infralens.examiner import Namespace, Recorded, quiet_transformers, recorded, remote
+from infralens.examiner import Namespace, Recorded, recorded, remote
 from infralens.suites.networks import frozen, seeded
+from infralens.suites.pipelines import pipeline_of
 from infralens.suites.schedulers import STEP, signature_of, watched
 
 LATENT_CHANNELS = 4
@@ -60,25 +61,9 @@ def vae(device: str = "cpu") -> Any:
 
 
 def pipeline(with_scheduler: Any, device: str = "cpu") -> Any:
-    """A StableDiffusionPipeline without a text encoder: give it embeddings.
-
-    Its constructor may change the scheduler's configuration, so take a `twin` afterwards.
-    """
-    quiet_transformers()
-    from diffusers import StableDiffusionPipeline
-
-    pipe = StableDiffusionPipeline(
-        vae=vae(device),
-        text_encoder=None,
-        tokenizer=None,
-        unet=unet(device),
-        scheduler=with_scheduler,
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    pipe.set_progress_bar_config(disable=True)
-    return pipe
+    """A StableDiffusionPipeline without a text encoder: give it embeddings."""
+    parts = {"vae": vae(device), "unet": unet(device), "scheduler": with_scheduler}
+    return pipeline_of("StableDiffusionPipeline", **parts)
 
 
 def denoiser(device: str = "cpu") -> Recorded:

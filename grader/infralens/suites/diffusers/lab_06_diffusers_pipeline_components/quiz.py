@@ -13,6 +13,7 @@ from diffusers.utils import logging
 from infralens.examiner import Draw, quiet_transformers
 from infralens.quiz import question
 from infralens.suites.diffusers.lab_06_diffusers_pipeline_components import tiny
+from infralens.suites.pipelines import pipeline_of
 
 logging.set_verbosity_error()  # a pipeline's constructor has much advice
 quiet_transformers()
@@ -85,14 +86,9 @@ def calls_of_image_to_image() -> int:
 def offset_afterwards() -> int:
     """1. The constructor mends configurations that it thinks outdated (clip_sample becomes False as
     well), in the scheduler that it was given. A scheduler set afterwards is not mended."""
-    from diffusers import StableDiffusionPipeline
-
-    empty = dict.fromkeys((*tiny.ALL, "safety_checker", "feature_extractor"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says what it does
-        pipe = StableDiffusionPipeline(
-            **empty, scheduler=DDIMScheduler(), requires_safety_checker=False
-        )
+        pipe = pipeline_of("StableDiffusionPipeline", scheduler=DDIMScheduler())
     return int(pipe.scheduler.config.steps_offset)
 
 

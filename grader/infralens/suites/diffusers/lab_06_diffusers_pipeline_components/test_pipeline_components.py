@@ -31,6 +31,7 @@ from infralens.examiner import (
     unpack,
 )
 from infralens.suites.diffusers.lab_06_diffusers_pipeline_components import tiny
+from infralens.suites.pipelines import pipeline_of
 
 BESIDE = Path(__file__).with_name("given.py").read_text(encoding="utf-8")
 HALF = {"float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -363,7 +364,7 @@ def encoded(
 def text_pipeline(files: tiny.Files, device: str, dtype: torch.dtype) -> Any:
     """A StableDiffusionPipeline of which only the part that reads is there."""
     parts = ours().networks(files, list(TEXT), device, dtype)
-    return tiny.pipeline_of({**dict.fromkeys([*tiny.ALL, *tiny.OTHERS]), **parts})
+    return pipeline_of("StableDiffusionPipeline", **parts)
 
 
 def encoded_exactly(pipe: Any, prompts: list[str], images: int) -> Tensor:
@@ -607,7 +608,7 @@ def assert_pictures(
     assert_same_pictures(
         answer,
         lambda: pictures(
-            tiny.pipeline_of(ours().components(files, device)),
+            pipeline_of("StableDiffusionPipeline", **ours().components(files, device)),
             prompt=prompts,
             negative_prompt=negatives,
             num_inference_steps=steps,

@@ -21,6 +21,7 @@ import torch
 
 from infralens.examiner import Draw, quiet_transformers
 from infralens.suites.networks import seeded
+from infralens.suites.pipelines import pipeline_of
 from infralens.suites.releases import since
 
 Files = dict[str, bytes]
@@ -117,19 +118,14 @@ def vae() -> Any:
 @functools.lru_cache
 def saved() -> Mapping[str, bytes]:
     """The files of the folder as StableDiffusionPipeline.save_pretrained writes them."""
-    quiet_transformers()
-    from diffusers import StableDiffusionPipeline
-
     with seeded(6):
-        pipe = StableDiffusionPipeline(
+        pipe = pipeline_of(
+            "StableDiffusionPipeline",
             vae=vae(),
             text_encoder=text_encoder(),
             tokenizer=tokenizer(),
             unet=unet(),
             scheduler=scheduler("PNDMScheduler"),
-            safety_checker=None,
-            feature_extractor=None,
-            requires_safety_checker=False,
         )
     with tempfile.TemporaryDirectory(prefix="infralens-") as folder:
         pipe.save_pretrained(folder)
@@ -179,7 +175,6 @@ def weights() -> dict[str, tuple[bytes, torch.Tensor]]:
 
 
 ALL = ("vae", "unet", "text_encoder", "tokenizer")
-OTHERS = ("scheduler", "safety_checker", "feature_extractor")  # what a constructor asks for as well
 
 
 def drawn_files(draw: Draw, scheduler: Any, names: Sequence[str] = ALL) -> Files:
@@ -221,12 +216,3 @@ def pipeline(files: Files, device: str, dtype: torch.dtype = torch.float32) -> A
         pipe = StableDiffusionPipeline.from_pretrained(folder, **asked, **left_out)
     pipe.set_progress_bar_config(disable=True)
     return pipe.to(device, silence_dtype_warnings=True)
-
-
-def pipeline_of(components: Mapping[str, Any]) -> Any:
-    """A StableDiffusionPipeline of these components."""
-    from diffusers import StableDiffusionPipeline
-
-    pipe = StableDiffusionPipeline(**components, requires_safety_checker=False)
-    pipe.set_progress_bar_config(disable=True)
-    return pipe

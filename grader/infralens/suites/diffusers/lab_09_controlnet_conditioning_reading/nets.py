@@ -19,8 +19,9 @@ from diffusers import ControlNetModel, DDIMScheduler, UNet2DConditionModel
 from torch import Tensor
 
 from infralens import shapes
-from infralens.examiner import Draw, quiet_transformers
+from infralens.examiner import Draw
 from infralens.suites.networks import frozen, plain_convolutions, seeded
+from infralens.suites.pipelines import pipeline_of
 
 LATENT_CHANNELS = 4
 
@@ -376,22 +377,8 @@ UNET_CALL = (
 @functools.lru_cache(maxsize=8)  # there are three pairs; building one takes as long as its run
 def pipeline(nets: Pair) -> Any:
     """StableDiffusionControlNetPipeline of these networks, still without a scheduler."""
-    quiet_transformers()
-    from diffusers import StableDiffusionControlNetPipeline
-
-    pipe = StableDiffusionControlNetPipeline(
-        vae=None,
-        text_encoder=None,
-        tokenizer=None,
-        unet=nets.unet,
-        controlnet=nets.controlnet,
-        scheduler=None,
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    pipe.set_progress_bar_config(disable=True)
-    return pipe
+    kind = "StableDiffusionControlNetPipeline"
+    return pipeline_of(kind, unet=nets.unet, controlnet=nets.controlnet)
 
 
 def run_of(nets: Pair, scheduler: Any, *, prompts: Tensor, negatives: Tensor, **call: Any) -> Run:
