@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from infralens.labs import Lab, Place, own_place
 from infralens.regular import read_regular, refuse_links, write_below, write_new
 from infralens.report import Report
@@ -194,6 +192,8 @@ def updating(workspace: Workspace) -> Iterator[list[Progress]]:
 
     The block gets a list holding the progress and replaces its only item.
     """
+    from filelock import FileLock, Timeout  # whoever only reads does not wait for it
+
     refuse_links(workspace.root, workspace.state / "lock")
     workspace.state.mkdir(parents=True, exist_ok=True)
     lock = FileLock(workspace.state / "lock", timeout=LOCK_SECONDS)

@@ -228,9 +228,6 @@ def _progress(wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
     from infralens.regular import write_out
-    from infralens.report import Report
-    from infralens.show.html import to_html
-    from infralens.show.junit import to_junit
     from infralens.show.terminal import show_report
 
     if form == "text" and output is None:
@@ -243,6 +240,10 @@ def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
         show_report(report, console, lab.short, program())
         text = console.export_text()
     else:
+        from infralens.report import Report
+        from infralens.show.html import to_html
+        from infralens.show.junit import to_junit
+
         forms: dict[str, Callable[[Report], str]] = {
             "json": Report.to_json,
             "junit": to_junit,

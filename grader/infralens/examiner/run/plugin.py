@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from infralens.examiner.run.cases import CANARY, Case, case_id, case_of, runs_al
 from infralens.examiner.run.outcomes import CaseOutcome, Results, frames_of, sentence_of
 from infralens.examiner.run.suites import ImportedSuites
 from infralens.examiner.run.trial import Hear, Trial, plainly, running
+from infralens.importing import nothing_is_garbage
 from infralens.labs import Lab
 from infralens.report import (
     CheckStatus,
@@ -377,6 +378,12 @@ class _Keeping:
     def __init__(self, suites: ImportedSuites, suite: Path) -> None:
         self.suites, self.suite = suites, suite
         self.whole = True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """A suite imports what it asks of diffusers."""
+        with nothing_is_garbage():
+            return (yield)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.whole = self.whole and report.passed
