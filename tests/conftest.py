@@ -34,6 +34,12 @@ from infralens.show.site.building import missing as what_a_site_lacks
 REQUIRED = set(filter(None, os.environ.get("INFRALENS_REQUIRE", "").split(",")))
 MOST_CHARACTERS = 3000  # of a failure that is told at once; all of it stands at the end
 LAB_OF_A_TEST = re.compile(r"\[(\w+/lab-\d+)")
+LIGHT = {
+    "__init__.py": '__version__ = "0"\nfrom . import utils\n',
+    "utils/__init__.py": "from . import logging\n",
+    "utils/logging.py": "def set_verbosity_error(): ...\n",
+}
+"""A diffusers with what an examiner itself asks of it."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -115,7 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share.in_order(items, share.group_of)
     for item in items:
         group = share.group_of(item)
-        if group is not None:
+        if group is not None and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
@@ -130,6 +136,27 @@ def base_seed(request: pytest.FixtureRequest) -> int:
     """This test's own seed in this run: `--base-seed` gives the same again."""
     words = f"{request.config.option.base_seed} {request.path.name} {request.node.name}"
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big")
+
+
+@pytest.fixture(scope="session")
+def light_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("light")
+    folder.chmod(0o755)
+    for name, text in LIGHT.items():
+        path = folder / "diffusers" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def light_diffusers(light_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Examiners that this test starts find a diffusers of a few lines, in the folder.
+
+    For labs whose references are of torch alone: half of an examiner's start is diffusers.
+    """
+    monkeypatch.setenv("PYTHONPATH", str(light_folder))
+    return light_folder
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,6 +34,8 @@ DEAREST = (
     "diffusers/lab-08",
     "diffusers/lab-06",
     "diffusers/lab-09",
+    "workshop",
+    "autograde",
 )
 
 
@@ -133,7 +135,16 @@ def case_of(item: pytest.Item) -> Case | None:
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """Tests of one group run on one worker, so that only one examiner is warmed for a lab."""
+    """Tests of one group run on one worker: what is dear is made once for them.
+
+    That is the examiner that is warm for a lab, that of the small labs which tests of the machinery
+    make (in the fixture `workshop`), and what a module with a mark of its own makes for its tests.
+    """
+    marked = item.get_closest_marker("xdist_group")
+    if marked is not None:
+        return str(marked.args[0])
+    if "workshop" in getattr(item, "fixturenames", ()):
+        return "workshop"
     lab = getattr(getattr(item, "callspec", None), "params", {}).get("lab")
     if not isinstance(lab, Lab):
         return None

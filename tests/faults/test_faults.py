@@ -21,14 +21,16 @@ from infralens.labs import find_lab, find_labs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 
-LAB = find_lab("lab-03", find_labs())
+LABS = Path(__file__).parents[1] / "attacks" / "lab"
+LAB = find_lab("attacks/lab-01", find_labs([LABS]))  # it asks diffusers for nothing
+OF_THE_KIT = find_lab("lab-03", find_labs())
 SECONDS = 90.0  # for an examiner to import torch and diffusers on a busy machine
 PROMPTLY = 20.0  # on a busy machine; a grade would go on for a minute
 SLEEPY = """
 import os, time
 print("begun", flush=True)
 
-def timesteps(num_train_timesteps, num_inference_steps, spacing, steps_offset):
+def denoise(denoiser, sample, timesteps):
     {first}
     open({marker!r}, "w").close()
     time.sleep(9)
@@ -37,7 +39,7 @@ def timesteps(num_train_timesteps, num_inference_steps, spacing, steps_offset):
 
 @dataclass
 class Running:
-    """`infralens grade lab-03` of a submission that sleeps, stopped in the middle of its call."""
+    """`infralens grade` of a submission that sleeps, stopped in the middle of its call."""
 
     process: subprocess.Popen[str]
     workspace: Path
@@ -70,7 +72,7 @@ def running(process: psutil.Process) -> bool:
 def grade_process(
     workspace: Path, *words: str, isolation: str = "process"
 ) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "infralens.cli", "grade", "lab-03"]
+    command = [sys.executable, "-P", "-m", "infralens.cli", "--labs", str(LABS), "grade", LAB.id]
     return subprocess.Popen(
         [*command, "--isolation", isolation, "--device", "cpu", *words],
         cwd=workspace,
@@ -92,7 +94,9 @@ Start = Callable[..., Running]
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, light_diffusers: Path
+) -> Iterator[Start]:
     begun: list[Running] = []
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
@@ -104,7 +108,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         (workspace / ".infralens").mkdir()
         (workspace / ".infralens" / "progress.json").write_text(PROGRESS, encoding="utf-8")
         path.write_text(SLEEPY.format(marker=str(marker), first=first), encoding="utf-8")
-        process = grade_process(workspace, "--todo", "3.1", *words, isolation=isolation)
+        process = grade_process(workspace, "--todo", "1.1", *words, isolation=isolation)
         started = Running(process, workspace, [])
         begun.append(started)
         deadline = time.monotonic() + SECONDS
@@ -128,7 +132,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 PROGRESS = json.dumps(
     {
         "schema": 1,
-        "labs": {LAB.id: {"3.1": {"score": 2, "points": 2, "status": "passed"}}},
+        "labs": {LAB.id: {"1.1": {"score": 2, "points": 2, "status": "passed"}}},
         "hints": {},
     }
 )
@@ -138,8 +142,13 @@ def progress_of(run: Running) -> str:
     return (run.workspace / ".infralens" / "progress.json").read_text(encoding="utf-8")
 
 
+CHILD = "import subprocess, sys; subprocess.Popen(['sleep', '77'], start_new_session=True)"
+
+
 def test_an_examiner_that_is_killed_is_a_report_of_a_grader_that_failed(start: Start) -> None:
-    run = start("--format", "json")
+    """And nothing is left, no child of the submission either."""
+    run = start("--format", "json", first=CHILD)
+    assert any("sleep" in member.name() for member in run.family)
     run.examiner().send_signal(signal.SIGKILL)
     code, out, err = run.end()
     assert code == 3
@@ -152,21 +161,43 @@ def test_an_examiner_that_is_killed_is_a_report_of_a_grader_that_failed(start: S
     assert progress_of(run) == PROGRESS
 
 
-CHILD = "import subprocess, sys; subprocess.Popen(['sleep', '77'], start_new_session=True)"
-
-
-def test_an_examiner_that_is_killed_leaves_no_child_of_the_submission(start: Start) -> None:
-    run = start(first=CHILD)
-    assert any("sleep" in member.name() for member in run.family)
-    run.examiner().send_signal(signal.SIGKILL)
-    assert run.end()[0] == 3
-    assert run.left() == []
-
-
 ENDS = [getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "QUIT")]
 
 
-@pytest.mark.parametrize("sent", ENDS, ids=lambda sent: sent.name)
+WAITING = """
+import time
+from infralens.cli import main
+
+@main.command()
+def waits():
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    finally:
+        print("closed", flush=True)
+
+main(["waits"])
+"""
+
+
+@pytest.mark.parametrize("sent", ENDS[1:], ids=lambda sent: sent.name)
+def test_a_signal_ends_a_command_as_an_exception_does(sent: signal.Signals) -> None:
+    """So what it has begun is closed; below, all that this comes to in a grade."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", WAITING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
+    ) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "begun\n"
+        waiting.send_signal(sent)
+        out, err = waiting.communicate(timeout=PROMPTLY)
+    assert (waiting.returncode, out, err) == (128 + sent, "closed\n", "")
+
+
+@pytest.mark.parametrize("sent", ENDS[:2], ids=lambda sent: sent.name)
 def test_an_interrupted_grade_ends_promptly_and_leaves_nothing(
     start: Start, sent: signal.Signals
 ) -> None:
@@ -197,7 +228,7 @@ def test_an_examiner_told_to_end_again_and_again_ends(solved: Path) -> None:
     """It may be closing already, and waiting: the end of its parent tells it twice."""
     with examiner(serve=True) as one:
         path = solved / LAB.track / LAB.folder / LAB.file
-        assert grade(LAB, path, todos=["3.6"], isolation="process", using=one).score
+        assert grade(LAB, path, todos=["1.2"], isolation="process", using=one).score
         family = psutil.Process(one.process.pid).children(recursive=True)
         assert family
         for _ in range(100):
@@ -238,8 +269,8 @@ def test_an_examiner_deaf_to_signals_ends_after_its_parent() -> None:
 
 
 @pytest.fixture
-def solved(tmp_path: Path) -> Path:
-    """A workspace with the solution of lab 03 in it."""
+def solved(tmp_path: Path, light_diffusers: Path) -> Path:
+    """A workspace with the solution in it."""
     path = tmp_path / LAB.track / LAB.folder / LAB.file
     path.parent.mkdir(parents=True)
     assert LAB.solution is not None
@@ -264,7 +295,7 @@ def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
     solved: Path, after: float
 ) -> None:
     """A grade may be over by then; what must not be is half of one."""
-    process = grade_process(solved, "--format", "json", "--todo", "3.6")
+    process = grade_process(solved, "--format", "json", "--todo", "1.2")
     examiner = examiner_under(process)
     time.sleep(after)
     family = psutil.Process(process.pid).children(recursive=True)
@@ -276,7 +307,7 @@ def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
     assert "Traceback" not in err
     kept = solved / ".infralens" / "progress.json"
     if report["grader_error"] is None:
-        assert json.loads(kept.read_text("utf-8"))["labs"][LAB.id]["3.6"]["score"] > 0
+        assert json.loads(kept.read_text("utf-8"))["labs"][LAB.id]["1.2"]["score"] > 0
     else:
         assert not kept.exists()
     _, alive = psutil.wait_procs(family, timeout=5)
@@ -285,15 +316,15 @@ def test_an_examiner_killed_at_any_point_leaves_a_whole_record_or_none(
 
 def test_two_grades_of_one_lab_at_once_are_both_kept(solved: Path) -> None:
     processes = [
-        grade_process(solved, "--format", "json", "--todo", todo) for todo in ("3.4", "3.6")
+        grade_process(solved, "--format", "json", "--todo", todo) for todo in ("1.1", "1.2")
     ]
     for process in processes:
         _, err = process.communicate(timeout=SECONDS)
         assert (process.returncode, err) == (0, "")
     kept = json.loads((solved / ".infralens" / "progress.json").read_text("utf-8"))["labs"][LAB.id]
     assert {todo: entry["status"] for todo, entry in kept.items()} == {
-        "3.4": "passed",
-        "3.6": "passed",
+        "1.1": "passed",
+        "1.2": "passed",
     }
 
 
@@ -327,7 +358,7 @@ def without(package: str, folder: Path, words: Sequence[str]) -> subprocess.Comp
 
 @pytest.mark.parametrize("package", ["torch", "diffusers"])
 def test_a_missing_package_is_one_sentence_and_exit_code_3(tmp_path: Path, package: str) -> None:
-    words = ["grade", "lab-03", "--isolation", "process", "--file", str(LAB.stub)]
+    words = ["grade", "lab-03", "--isolation", "process", "--file", str(OF_THE_KIT.stub)]
     done = without(package, tmp_path, words)
     assert done.returncode == 3
     assert "The grader failed; your answers were not judged." in done.stdout
@@ -337,7 +368,7 @@ def test_a_missing_package_is_one_sentence_and_exit_code_3(tmp_path: Path, packa
 
 
 def test_a_missing_package_is_a_report_where_one_is_asked_for(tmp_path: Path) -> None:
-    words = ["grade", "lab-03", "--isolation", "process", "--file", str(LAB.stub)]
+    words = ["grade", "lab-03", "--isolation", "process", "--file", str(OF_THE_KIT.stub)]
     done = without("torch", tmp_path, [*words, "--format", "json"])
     assert done.returncode == 3
     assert "torch" in json.loads(done.stdout)["grader_error"]

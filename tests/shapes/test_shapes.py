@@ -37,6 +37,7 @@ from infralens.shapes.fitting import CheckpointError, Schedule, fit, step_genera
 from infralens.shapes.sampling import Request
 
 ROOT = Path(shapes.__file__).parent
+pytestmark = pytest.mark.xdist_group("shapes")  # one pipeline, and its pictures, for all
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from infralens import grading
 from infralens.authoring import Proof, current_stub, prove
 from infralens.authoring.texts import prove_texts
 from infralens.cli import main
-from infralens.grading import examiner, grade
+from infralens.grading import Examiner, examiner, grade
 from infralens.labs import Lab, find_lab, find_labs
 
+pytestmark = pytest.mark.xdist_group("author tools")  # one warm examiner for all
 CHECK = '''"""Halving."""
 
 from infralens.examiner import assert_matches, todo
@@ -129,6 +131,16 @@ def begun(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def warm(light_folder: Path) -> Iterator[Examiner]:
+    """One examiner for the labs that are made here; they ask diffusers for nothing."""
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(light_folder))
+            warm = stack.enter_context(examiner(serve=True))
+        yield warm
+
+
 def test_a_new_lab_is_found_and_check_lists_what_is_left(begun: Path) -> None:
     result = run("--labs", str(begun), "check", "--lab", "mine/lab-07", "--seeds", "1")
     assert result.exit_code == 1
@@ -151,18 +163,19 @@ def test_nothing_is_graded_where_the_texts_have_faults(begun: Path) -> None:
     assert (proof.grades, proof.texts_alone) == (0, True)
 
 
-def test_a_finished_lab_outside_the_package_is_proven_and_grades(begun: Path) -> None:
+def test_a_finished_lab_outside_the_package_is_proven_and_grades(
+    begun: Path, warm: Examiner
+) -> None:
     lab = finished(begun)
     twin = WRONG.partition("  says")[0].replace("doubled", "twice") + WRONG[WRONG.index("  rep") :]
     (lab.suite / "wrong.yaml").write_text(WRONG + twin, encoding="utf-8")
-    proof = prove(lab, seeds=2, nameless=True)
+    proof = prove(lab, seeds=2, nameless=True, using=warm)
     assert [fault.sentence for fault in proof.faults] == []
     (confusion,) = proof.confusions
     assert confusion.sentence.startswith("7.1 twice is named doubled everywhere: The numbers were")
     assert lab.solution is not None
-    with examiner(serve=True) as warm:
-        assert grade(lab, lab.solution, using=warm).passed
-        assert grade(lab, lab.stub, using=warm).todos[0].status == "not_started"
+    assert grade(lab, lab.solution, using=warm).passed
+    assert grade(lab, lab.stub, using=warm).todos[0].status == "not_started"
 
 
 def changed(path: Path, old: str, new: str) -> None:
@@ -238,7 +251,9 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
 
 
 @pytest.mark.minutes
-def test_check_says_what_is_wrong_with_the_checks_of_a_lab(begun: Path) -> None:
+def test_check_says_what_is_wrong_with_the_checks_of_a_lab(
+    begun: Path, light_diffusers: Path
+) -> None:
     """Each wrong answer has a fault of its own; the last spoils the grades after it."""
     lab = finished(begun)
     wrong = lab.suite / "wrong.yaml"
@@ -266,18 +281,18 @@ def test_check_says_what_is_wrong_with_the_checks_of_a_lab(begun: Path) -> None:
         assert any(sentence in fault for fault in found), (sentence, found)
 
 
-def test_check_says_which_check_does_not_ask_the_library(begun: Path) -> None:
+def test_check_says_which_check_does_not_ask_the_library(begun: Path, warm: Examiner) -> None:
     lab = finished(begun)
     changed(
         lab.suite / "test_halving.py",
         "    assert_matches(",
         "    with __import__('contextlib').suppress(Exception):\n        assert_matches(",
     )
-    found = prove(find_lab(lab.id, find_labs([begun])), seeds=1).faults
+    found = prove(find_lab(lab.id, find_labs([begun])), seeds=1, using=warm).faults
     assert any("although the library is wrong" in fault.sentence for fault in found), found
 
 
-def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
+def test_a_misconception_that_some_draws_pay_is_told(begun: Path, warm: Examiner) -> None:
     lab = finished(begun)
     changes = {
         lab.suite / "test_halving.py": ("draw.latents(3,", "draw.latents(draw.choice([3, 4]),"),
@@ -286,22 +301,17 @@ def test_a_misconception_that_some_draws_pay_is_told(begun: Path) -> None:
     for path, (old, new) in changes.items():
         changed(path, old, new)
     lab = find_lab(lab.id, find_labs([begun]))
-    assert [fault.sentence for fault in prove(lab, seeds=1).faults] == []
-    found = [fault.sentence for fault in prove(lab, seeds=20).faults]
+    assert [fault.sentence for fault in prove(lab, seeds=1, using=warm).faults] == []
+    found = [fault.sentence for fault in prove(lab, seeds=20, using=warm).faults]
     assert found
     assert all("doubled passes todo 7.1 with seed " in sentence for sentence in found)
 
 
 def test_an_edited_copy_of_the_solution_becomes_an_entry(
-    begun: Path, monkeypatch: pytest.MonkeyPatch
+    begun: Path, warm: Examiner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext(warm))
     lab = finished(begun)
-    with examiner(serve=True) as warm:
-        monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext(warm))
-        make_entries(lab, begun)
-
-
-def make_entries(lab: Lab, begun: Path) -> None:
     copy = begun / "copy.py"
     copy.write_text(SOLUTION.replace("sample * 0.5", "sample / 2 + 1"), encoding="utf-8")
     command = ("--labs", str(begun), "wrong", "mine/lab-07", "7.1", "one-more", "--file", str(copy))

@@ -17,6 +17,7 @@ from infralens.labs import find_lab, find_labs
 from ordinary import as_ordinary_user
 
 LAB = find_lab("lab-02", find_labs())
+OWN = Path(__file__).parents[1] / "attacks" / "lab"
 PROGRAM = [sys.executable, "-P", "-m", "infralens"]
 CHECKOUT = Path(__file__).parents[2]
 PRCTL, PR_SET_DUMPABLE = {"x86_64": 157, "aarch64": 167}, 4
@@ -111,10 +112,11 @@ main()
 """
 
 
-def test_where_processes_are_only_spawned_a_warm_examiner_grades() -> None:
+def test_where_processes_are_only_spawned_a_warm_examiner_grades(light_diffusers: Path) -> None:
     """As on Windows, and nearly as on macOS: no fork, no descriptors sent, no seqpackets."""
-    assert LAB.solution is not None
+    lab = find_lab("attacks/lab-01", find_labs([OWN]))
+    assert lab.solution is not None
     with examiner(serve=True, program=("-c", SPAWNING)) as warm:
         for _ in range(2):
-            report = grade(LAB, LAB.solution, todos=["2.1"], isolation="process", using=warm)
+            report = grade(lab, lab.solution, todos=["1.2"], isolation="process", using=warm)
             assert report.passed, report.grader_error

@@ -662,7 +662,9 @@ def threads_under(process: psutil.Process) -> int:
 
 
 @pytest.mark.sandbox
-def test_a_submission_that_takes_every_thread_takes_none_from_another(workshop: Any) -> None:
+def test_a_submission_that_takes_every_thread_takes_none_from_another(
+    workshop: Any, light_diffusers: Path
+) -> None:
     """Linux counts threads by user: each sandbox has a user of its own."""
     greedy = """
     import threading, time
@@ -1278,7 +1280,9 @@ def test_one_examiner_grades_two_labs_whose_suites_have_one_file_name(workshop: 
     assert not workshop.grade(second, one).passed
 
 
-def test_a_run_is_void_when_a_check_that_nobody_can_pass_is_passed(workshop: Any) -> None:
+def test_a_run_is_void_when_a_check_that_nobody_can_pass_is_passed(
+    workshop: Any, light_diffusers: Path
+) -> None:
     code = (
         "from infralens.examiner.compare import asserts\n"
         "from infralens.examiner.service import serve\n"
@@ -1330,19 +1334,10 @@ def test_an_answer_that_was_remembered_is_wrong_the_second_time(workshop: Any) -
     assert workshop.grade(lab, right, isolation="process").score == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PYTEST_ADDOPTS", "--collect-only"),
-        ("PYTEST_ADDOPTS", "-k nothing"),
-        ("PYTEST_PLUGINS", "no_such_plugin"),
-    ],
-)
 def test_the_users_own_pytest_settings_change_no_grade(
-    workshop: Any, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    workshop: Any, monkeypatch: pytest.MonkeyPatch, light_diffusers: Path
 ) -> None:
-    from infralens.grading import grade
-
+    """Each of them alone would void it."""
     suite = """
     @todo("90.1")
     def test_doubled(candidate, draw):
@@ -1352,7 +1347,8 @@ def test_the_users_own_pytest_settings_change_no_grade(
     """
     lab = workshop.lab(suite)
     path = workshop.submission("def double(x):\n    return x + x\n")
-    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only -k nothing")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
     report = grade(lab, path, isolation="process")
     assert report.grader_error is None
     assert report.score == 2

@@ -599,7 +599,7 @@ def debug(lab: Lab, path: Path, typed: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_debug_stops_in_the_learners_function_with_the_failing_inputs(
-    lab: Lab, workshop: Any
+    lab: Lab, workshop: Any, light_diffusers: Path
 ) -> None:
     path = workshop.submission("def scale(x, factor):\n    wrong = x + factor\n    return wrong\n")
     report = workshop.grade(lab, path, seed=3, todos=["90.1"])
@@ -614,7 +614,9 @@ def test_debug_stops_in_the_learners_function_with_the_failing_inputs(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_debug_tells_of_an_exit_as_the_grade_does(lab: Lab, workshop: Any) -> None:
+def test_debug_tells_of_an_exit_as_the_grade_does(
+    lab: Lab, workshop: Any, light_diffusers: Path
+) -> None:
     path = workshop.submission("def scale(x, factor):\n    raise SystemExit(7)\n")
     done = debug(lab, path, "c\n")
     assert done.returncode == 1
@@ -668,7 +670,9 @@ def hear_interrupts() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent to a whole console on Windows")
-def test_watch_grades_every_save_until_it_is_interrupted(lab: Lab, mine: Path) -> None:
+def test_watch_grades_every_save_until_it_is_interrupted(
+    lab: Lab, mine: Path, light_diffusers: Path
+) -> None:
     root = str(lab.place.suites.parent)
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "infralens.cli", "--labs", root, "watch", "lab-90"],

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ with examiner(serve=True) as warm:
 
 
 def test_what_lies_in_memory_files_counts_and_who_cannot_be_looked_at_is_ended(
-    workshop: Any,
+    workshop: Any, light_diffusers: Path
 ) -> None:
     lab = workshop.lab(SUITE, limits={"memory_mb": 128, "call_seconds": 20.0})
     workshop.folder.chmod(0o755)
@@ -61,7 +62,7 @@ def test_what_lies_in_memory_files_counts_and_who_cannot_be_looked_at_is_ended(
     root = lab.place.exercises.parent
     program = [sys.executable, "-P", "-c", GRADED, str(lab.suite), str(root), *files]
     done = subprocess.run(
-        as_ordinary_user(program, readable=[workshop.folder]),
+        as_ordinary_user(program, readable=[workshop.folder, light_diffusers]),
         capture_output=True,
         text=True,
         timeout=120,

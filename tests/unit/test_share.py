@@ -74,6 +74,14 @@ def attacked(name: str, level: str, *, control: bool = False) -> Any:
     )
 
 
+def test_what_is_made_once_for_many_tests_keeps_them_on_one_worker() -> None:
+    mark = SimpleNamespace(args=("pictures",))
+    marked = SimpleNamespace(get_closest_marker=lambda name: mark)
+    plain = SimpleNamespace(get_closest_marker=lambda name: None, fixturenames=["workshop"])
+    found: list[Any] = [marked, plain]
+    assert [share.group_of(item) for item in found] == ["pictures", "workshop"]
+
+
 def test_every_control_and_a_fifth_of_the_attacks_are_tried_at_one_level_a_day() -> None:
     levels = ("process", "sandbox")
     items = [attacked(f"attack_{n}", level) for n in range(10) for level in levels]

@@ -26,6 +26,7 @@ child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(6
 print(child.pid, flush=True)
 kept = bytearray(b"x") * {megabytes} * 2**20
 print("kept", flush=True)
+child.wait()
 time.sleep(60)
 """
 ALONE = """

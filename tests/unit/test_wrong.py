@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infralens.authoring import judging_wrong
 from infralens.authoring.judging_wrong import judge_wrong
 from infralens.grading import Wishes, rehearse
 from infralens.labs import Lab, Limits
@@ -231,10 +232,13 @@ def test_what_the_examiner_finds_wrong_is_wrong(workshop: Any, tmp_path: Path) -
     assert judged(workshop, tmp_path, "return None + 1") == (0, False, "error")
 
 
-def test_what_the_examiner_cannot_tell_is_graded(workshop: Any, tmp_path: Path) -> None:
+def test_what_the_examiner_cannot_tell_is_graded(
+    workshop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report_of: Any
+) -> None:
     assert judged(workshop, tmp_path, "return 1 * 1") == (2, True, "passed")
-    ends = "import os; os._exit(0)"  # and with it the examiner, which is replaced
-    assert judged(workshop, tmp_path, ends) == (0, True, "error")
+    void = report_of(("90.1", 2, "error", ()), fault="the examiner ended")
+    monkeypatch.setattr(judging_wrong, "rehearse", lambda *_, **__: void)
+    assert judged(workshop, tmp_path, "import os; os._exit(0)") == (0, True, "error")
 
 
 def test_what_crosses_is_not_run_by_the_examiner(workshop: Any, tmp_path: Path) -> None:
