@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 from PIL import Image
 
@@ -76,12 +77,15 @@ def test_the_scheduler_that_is_lent_has_no_timesteps_set(file: Path) -> None:
     """With the library's own, already set, code that never sets them would draw the same."""
     file.write_text(
         "def generate(components, *rest):\n"
-        "    raise ValueError(components['scheduler'].num_inference_steps)\n",
+        "    threads = __import__('torch').get_num_threads()\n"
+        "    raise ValueError(components['scheduler'].num_inference_steps, threads)\n",
         encoding="utf-8",
     )
+    torch.set_num_threads(2)
     result = tried()
+    torch.set_num_threads(1)  # as all tests have it
     assert result.exit_code == 1
-    assert "ValueError on line 2: None" in result.stderr
+    assert "ValueError on line 3: (None, 1)" in result.stderr  # several threads wait for each other
 
 
 def test_a_stub_is_told_before_torch_is_imported(file: Path) -> None:
