@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from infralens.report import CheckResult, CheckStatus, Detail, Report
 from infralens.workspace import TodoProgress, Workspace, read_progress, updating
 
 CHECK = CheckResult("a", "A.", "passed")
+ONE_FOR_ALL = "one examiner for all"
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert run("init", ".").exit_code == 0
     return tmp_path
+
+
+def grading_with(monkeypatch: pytest.MonkeyPatch, grade: Callable[..., Any]) -> None:
+    """Have this stand in for every grade, and one word for the examiner that it is asked of."""
+    monkeypatch.setattr(grading, "grade", grade)
+    monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext(ONE_FOR_ALL))
 
 
 def run(*words: str, **more: Any) -> Result:
@@ -119,7 +126,7 @@ def test_grade_alone_takes_the_next_lab(here: Path, monkeypatch: pytest.MonkeyPa
         asked.append((lab.id, path))
         raise UnreadableError("seen enough")
 
-    monkeypatch.setattr(grading, "grade", grade)
+    grading_with(monkeypatch, grade)
     first, second = find_labs()[:2]
     for lab in (first, second):
         assert run("grade").stderr == "infralens: seen enough\n"
@@ -137,14 +144,13 @@ def test_all_grades_every_file_that_was_begun(
     status = dict(zip([lab.id for lab in begun], said, strict=True))
 
     def grade(lab: Lab, path: Path, **options: Any) -> Report:
-        assert options["using"] == "one examiner for all"
+        assert options["using"] is ONE_FOR_ALL
         todo = lab.todos[0]
         check = CheckResult("a", "A.", status[lab.id])
         made: Report = report_of((todo.id, todo.points, status[lab.id], [check]), lab=lab.id)
         return made
 
-    monkeypatch.setattr(grading, "grade", grade)
-    monkeypatch.setattr(grading, "examiner", lambda **options: nullcontext("one examiner for all"))
+    grading_with(monkeypatch, grade)
     for lab in begun:
         Workspace(here).file(lab).write_text("begun = 1\n", encoding="utf-8")
     assert run("grade", "--all", "--seed", "7").exit_code == 1
@@ -198,11 +204,11 @@ def test_commands_of_a_report_can_be_pasted(
     failed = ("3.3", 4, "failed", [CheckResult("a", "A.", "failed", detail=detail)])
     words = ["grade", "lab-03", "--format", form.split()[0]]
     words += [] if form == "text" else ["--output", "out.txt"]
-    monkeypatch.setattr(grading, "grade", lambda lab, path, **options: report_of(failed))
+    grading_with(monkeypatch, lambda lab, path, **options: report_of(failed))
     text = told(labs, *words)
     assert all(f"' {word} " in text for word in ("hint", "read"))
     passed = [(todo.id, todo.points, "passed", [CHECK]) for todo in lab.todos]
-    monkeypatch.setattr(grading, "grade", lambda lab, path, **options: report_of(*passed))
+    grading_with(monkeypatch, lambda lab, path, **options: report_of(*passed))
     if form == "text":
         assert "' quiz lab-03" in told(labs, *words)
 
