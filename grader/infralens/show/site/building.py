@@ -117,6 +117,7 @@ def _settings() -> dict[str, Any]:
         "html_title": "InfraLens",
         "html_static_path": [str(STATIC)],
         "html_css_files": ["site.css"],
+        "html_js_files": ["site.js"],
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_copyright": False,
