@@ -19,10 +19,10 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003
 READ = {"x86_64": 0, "aarch64": 63}
 
 
-def ruled(program: bytes, machine: str, number: int) -> int:
-    """What a kernel would do with this call."""
+def ruled(program: bytes, machine: str, number: int, first: int = 0) -> int:
+    """What a kernel would do with this call, whose first argument is `first`."""
     lines = list(struct.iter_unpack("=HBBI", program))
-    data, value, at = {0: number, 4: ARCHITECTURES[machine]}, 0, 0
+    data, value, at = {0: number, 4: ARCHITECTURES[machine], 16: first}, 0, 0
     while True:
         code, when, otherwise, operand = lines[at]
         at += 1
@@ -31,7 +31,11 @@ def ruled(program: bytes, machine: str, number: int) -> int:
         if code == seccomp.LOAD:
             value = data[operand]
         else:
-            held = value == operand if code == seccomp.EQUAL else value >= operand
+            held = {
+                seccomp.EQUAL: value == operand,
+                seccomp.AT_LEAST: value >= operand,
+                seccomp.ANY_OF: bool(value & operand),
+            }[code]
             at += when if held else otherwise
 
 
@@ -43,6 +47,51 @@ def test_what_is_listed_is_refused_and_the_rest_is_not(machine: str) -> None:
         assert ruled(program, machine, numbers[place]) == seccomp.REFUSE, name
     assert ruled(program, machine, READ[machine]) == seccomp.ALLOW
     assert ruled(program, "i386", 26) == seccomp.KILL  # its own numbers: ptrace there
+
+
+SIGCHLD, THREAD = 17, 0x3D0F00  # what fork and pthread_create ask of clone
+NEW_USER, NEW_NET = 0x10000000, 0x40000000
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_a_process_has_no_namespace_of_its_own(machine: str) -> None:
+    program, clone = seccomp.assembled(machine), seccomp.CLONE[machine]
+    for flags in (SIGCHLD, THREAD):
+        assert ruled(program, machine, clone, flags) == seccomp.ALLOW
+    for flags in (NEW_USER, NEW_NET | SIGCHLD):
+        assert ruled(program, machine, clone, flags) == seccomp.REFUSE
+    assert ruled(program, machine, seccomp.CLONE3) == seccomp.ABSENT
+    assert ruled(program, machine, READ[machine], NEW_USER) == seccomp.ALLOW
+
+
+FILTERED = """
+import ctypes, os, platform, subprocess, threading
+from infralens.candidate.limits import refuse_calls
+from infralens.examiner.isolation import seccomp
+
+refuse_calls(seccomp.program())
+libc = ctypes.CDLL(None, use_errno=True)
+clone = seccomp.CLONE[platform.machine()]
+made = libc.syscall(clone, 0x10000000 | 17, 0, 0, 0, 0)
+if made == 0:
+    os._exit(0)
+said = [made, ctypes.get_errno()]
+thread = threading.Thread(target=said.append, args=("thread",))
+thread.start()
+thread.join()
+said.append(subprocess.run(["true"]).returncode)
+forked = os.fork()
+if forked == 0:
+    os._exit(0)
+said.append(os.waitpid(forked, 0)[1])
+print(said)
+"""
+
+
+@pytest.mark.skipif(seccomp.program() is None, reason="no such calls here")
+def test_threads_and_processes_begin_under_the_filter_and_namespaces_do_not() -> None:
+    told = subprocess.check_output([sys.executable, "-c", FILTERED], text=True)
+    assert told.strip() == "[-1, 1, 'thread', 0, 0]"
 
 
 KEYS = {"add_key", "request_key", "keyctl"}

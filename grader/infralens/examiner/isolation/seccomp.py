@@ -15,10 +15,14 @@ import struct
 import sys
 from collections.abc import Iterator
 
-EPERM = 1
+EPERM, ENOSYS = 1, 38
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000 | EPERM, 0x80000000
+ABSENT = 0x00050000 | ENOSYS  # as on an older kernel: a C library then does without
 LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06  # ld [k], jeq #k, jge #k, ret #k
-NUMBER_AT, MACHINE_AT = 0, 4  # in struct seccomp_data
+ANY_OF = 0x45  # jset #k
+NUMBER_AT, MACHINE_AT, FIRST_AT = 0, 4, 16  # in struct seccomp_data
+CLONE, CLONE3 = {"x86_64": 56, "aarch64": 220}, 435
+NAMESPACES = 0x7E020000  # the flags of clone that make some: as `unshare` does
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 JOIN_SESSION_KEYRING = 1
 X32_BIT = 0x40000000  # another set of numbers for the same calls of x86_64
@@ -61,7 +65,7 @@ REFUSED: dict[str, tuple[int, int]] = {  # on x86_64 and on aarch64
 
 def refused() -> tuple[str, ...]:
     """The calls that are refused here; none where there is no filter."""
-    return tuple(REFUSED) if _machine() is not None else ()
+    return (*REFUSED, "clone with namespaces") if _machine() is not None else ()
 
 
 @contextlib.contextmanager
@@ -103,7 +107,10 @@ def program() -> bytes | None:
 
 
 def assembled(machine: str) -> bytes:
-    """The filter for `machine`: another set of calls is killed, those of the list are refused."""
+    """The filter for `machine`: another set of calls is killed, those of the list are refused.
+
+    So is a process with a namespace of its own: in there it would be root.
+    """
     numbers = [pair[list(MACHINES).index(machine)] for pair in REFUSED.values()]
     lines = [(LOAD, 0, 0, MACHINE_AT), (EQUAL, 1, 0, MACHINES[machine]), (RETURN, 0, 0, KILL)]
     lines.append((LOAD, 0, 0, NUMBER_AT))
@@ -111,6 +118,9 @@ def assembled(machine: str) -> bytes:
         lines += [(AT_LEAST, 0, 1, X32_BIT), (RETURN, 0, 0, KILL)]
     for number in numbers:
         lines += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
+    lines += [(EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ABSENT)]  # its flags are out of sight
+    lines += [(EQUAL, 0, 3, CLONE[machine]), (LOAD, 0, 0, FIRST_AT)]
+    lines += [(ANY_OF, 0, 1, NAMESPACES), (RETURN, 0, 0, REFUSE)]
     lines.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
