@@ -40,6 +40,7 @@ from infralens.course.code import code_digest
 from infralens.course.kit import kit_of
 from infralens.course.results import REPORTS, Result, place_of, read_results, write_result
 from infralens.examiner.errors import UnavailableError, UnreadableError
+from infralens.grading import Examiners
 from infralens.labs import Lab, find_labs, place_at, read_lab
 from infralens.report import CheckResult, Detail, Environment, Report, TodoResult
 
@@ -557,7 +558,7 @@ def endless(monkeypatch: pytest.MonkeyPatch, lent: Lab) -> list[Examined]:
     made: list[Examined] = []
 
     @contextmanager
-    def judge() -> Iterator[Judge]:
+    def judge(among: Examiners) -> Iterator[Judge]:
         made.append(Examined())
         with judge_with(made[-1]) as judge:
             yield judge

@@ -55,8 +55,11 @@ def void(job: Job, reason: str) -> Report:
 
 
 @contextmanager
-def judge(among: Examiners | None = None) -> Iterator[Judge]:
-    """A judge for the block: an examiner that starts now, in the thread that asks."""
+def judge(among: Examiners) -> Iterator[Judge]:
+    """A judge for the block: an examiner that starts now, in the thread that asks.
+
+    It is one `among` those of the other threads.
+    """
     folder = HeldFolder()
     try:
         with examiner(serve=True, among=among) as warm:

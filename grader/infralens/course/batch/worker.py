@@ -13,6 +13,7 @@ from distributed import Worker, WorkerPlugin, get_worker
 from infralens.course.batch.judging import Job, Judge, Verdict, judge
 from infralens.course.kit import kit_of
 from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.grading import Examiners
 from infralens.labs import BadLabError, Lab, find_labs
 
 NAME = "infralens"
@@ -27,6 +28,7 @@ class Judges(WorkerPlugin):
         self.labs = labs
         self._free: queue.SimpleQueue[Judge] = queue.SimpleQueue()
         self._judges: list[Judge] = []
+        self._examiners = Examiners()
         self._stack = ExitStack()
 
     @contextmanager
@@ -35,7 +37,7 @@ class Judges(WorkerPlugin):
         try:
             own = self._free.get_nowait()
         except queue.Empty:
-            own = self._stack.enter_context(judge())
+            own = self._stack.enter_context(judge(self._examiners))
             self._judges.append(own)
         yield own
         self._free.put(own)  # one that broke is not asked again
