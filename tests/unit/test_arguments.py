@@ -67,6 +67,7 @@ def run(*words: str, **more: Any) -> Result:
         (["read", "handbook/../secret.md"], "The handbook has no ../secret.md"),
         (["grade", "\x1b[2J"], "There is no lab '\\x1b[2J'"),
         (["grade", "lab-03", "--file", "a\x1b]0;owned\x07"], "a\\x1b]0;owned\\x07"),
+        (["grade", "lab-03", "\x1b[2J"], "Got unexpected extra argument (\\x1b[2J)"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
@@ -101,6 +102,12 @@ def test_a_lab_without_a_stub_cannot_be_reset(here: Path, monkeypatch: pytest.Mo
     result = run("reset", "lab-03")
     assert result.exit_code == 3
     assert "lab-03 has no stub to put back" in result.stderr
+
+
+def test_a_folder_s_name_steers_no_terminal_and_can_be_pasted(here: Path) -> None:
+    said = run("init", "\x1b[2J").stdout.splitlines()
+    assert said[0].endswith("files written to \\x1b[2J.")
+    assert run("init", "my work").stdout.splitlines()[-1].startswith("Next: `cd 'my work'`, ")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from infralens.cli.choosing import all_labs, terminal
-from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
+from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main, say
 
 
 @main.command()
@@ -35,5 +35,5 @@ def audit(ctx: click.Context, path: Path, ref: str | None) -> None:
     except RevisionError as error:
         raise UsageError(str(error)) from None
     if not found:
-        click.echo(f"{path}{f' at {ref}' if ref else ''}: no line of an answer or a suite.")
+        say(f"{path}{f' at {ref}' if ref else ''}: no line of an answer or a suite.")
     ctx.exit(POINTS_MISSING if found else PASSED)

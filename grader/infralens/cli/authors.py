@@ -17,7 +17,7 @@ from infralens.cli.choosing import (
     todo_ids,
     verbose_option,
 )
-from infralens.cli.group import GRADER_FAILED, PASSED, POINTS_MISSING, UsageError, main
+from infralens.cli.group import GRADER_FAILED, PASSED, POINTS_MISSING, UsageError, main, say
 from infralens.labs import Lab
 
 
@@ -83,7 +83,7 @@ def check(
         raise UsageError("--repo is the repository of --ref: name a revision.")
     if write:
         for path in (*write_stubs(labs), *write_signposts(all_labs())):
-            click.echo(f"written: {path}")
+            say(f"written: {path}")
     proofs = check_labs(
         labs,
         seeds=seeds,
@@ -165,7 +165,7 @@ def wrong(
     if not failed:
         click.echo(f"paid: {todo_id} has full marks with seed {report.seed}. Mend the suite first.")
     if write:
-        click.echo(f"written: {append(chosen, entry)}")
+        say(f"written: {append(chosen, entry)}")
     ctx.exit(PASSED if failed else POINTS_MISSING)
 
 
@@ -191,7 +191,7 @@ def new(track: str, lab: str, title: str, into: Path | None) -> None:
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     for path in written:
-        click.echo(f"written: {path}")
+        say(f"written: {path}")
     where = f" --labs {shlex.quote(str(into))}" if into else ""
     click.echo(
         f"Next: fill them in; `infralens{where} check --lab {track}/{lab}` says what is left."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from infralens.cli.group import (
     POINTS_MISSING,
     UsageError,
     main,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -248,7 +250,7 @@ def _tell(rows: Sequence[Row], found: Found, out: Path) -> None:
 
     counts = {state: sum(row.state == state for row in rows) for state in STATES}
     told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    click.echo(f"In {out}: {told}")
+    say(f"In {out}: {told}")
     bad = [f"{row.learner} {row.assignment} {row.state}: {row.said}" for row in rows if row.said]
     for line in bad[:MOST_TOLD]:
         click.echo(f"  {one_line(line)}")
@@ -260,8 +262,8 @@ def _tell(rows: Sequence[Row], found: Found, out: Path) -> None:
             click.echo(f"  {one_line(f'{file}: {reason}')}")
         if len(found.left) > MOST_TOLD:
             click.echo(f"  … and {len(found.left) - MOST_TOLD} more, in summary.json")
-    click.echo(f"written: {out / 'summary.csv'}, {out / 'summary.json'}")
-    click.echo(f"Next: `{program()} class-report {out}` shows what the class knows.")
+    say(f"written: {out / 'summary.csv'}, {out / 'summary.json'}")
+    say(f"Next: `{program()} class-report {shlex.quote(str(out))}` shows what the class knows.")
 
 
 @main.command("class-report")
@@ -299,4 +301,4 @@ def class_report(folder: Path, table: Path | None, page: Path | None) -> None:
                 write_out(output, text)
             except OSError as error:
                 raise UsageError(f"{output} cannot be written: {error.strerror}.") from None
-            click.echo(f"written: {output}")
+            say(f"written: {output}")

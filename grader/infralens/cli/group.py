@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,23 @@ def _harmless(text: str) -> str:
     return harmless(text)
 
 
+def say(sentence: str) -> None:
+    """Print a sentence that names a path or a word of somebody else's."""
+    click.echo(_harmless(sentence))
+
+
+@contextlib.contextmanager
+def _harmless_errors() -> Iterator[None]:
+    """What click itself says of a wrong word, with the word made harmless."""
+    try:
+        yield
+    except click.UsageError as error:
+        said = error.format_message()
+        if _harmless(said) == said:
+            raise
+        raise click.UsageError(_harmless(said), error.ctx) from None
+
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -73,6 +92,14 @@ class Commands(click.Group):
                 raise
             click.echo(f"infralens: {problem}", err=True)
             sys.exit(WRONG_USAGE)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _harmless_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _harmless_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in ORDER if name in self.commands]

@@ -30,7 +30,7 @@ from infralens.cli.choosing import (
     todo_argument,
     workspace_or_usage,
 )
-from infralens.cli.group import BrokenKitError, UsageError, main
+from infralens.cli.group import BrokenKitError, UsageError, main, say
 
 FILE_COLUMNS = 100  # from here a row has room for the lab's file
 EFFORT_COLUMNS = 64  # and from here for difficulty and minutes in a column of their own
@@ -253,7 +253,7 @@ def reset(lab: str) -> None:
             if mine != stub.encode():
                 backup = workspace.backup_of(path)
                 write_new(here.root, backup, mine)
-                click.echo(f"Your file is kept as {backup}.")
+                say(f"Your file is kept as {backup}.")
         write_below(here.root, path, stub)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
@@ -262,7 +262,7 @@ def reset(lab: str) -> None:
             holder[0] = holder[0].begun_again(chosen)
     except OSError as error:
         click.echo(f"Your points of {chosen.short} stay: {error.strerror or error}.", err=True)
-    click.echo(f"{path} is the stub again.")
+    say(f"{path} is the stub again.")
 
 
 @main.command()

@@ -29,6 +29,7 @@ from infralens.cli.group import (
     BrokenKitError,
     UsageError,
     main,
+    say,
 )
 
 
@@ -197,7 +198,7 @@ def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) 
             process.terminate()  # Ctrl-C: it clears away what it started, and writes nothing
     if code:
         ctx.exit(code if code in (POINTS_MISSING, WRONG_USAGE) else GRADER_FAILED)
-    click.echo(f"{out}: what {here} draws, beside diffusers")
+    say(f"{out}: what {here} draws, beside diffusers")
 
 
 def _require_png(out: Path) -> None:
@@ -293,4 +294,4 @@ def _write_picture(out: Path, picture: Image, enlarge: int) -> None:
         write_out(out, shapes.as_png(picture, enlarge))
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}.") from None
-    click.echo(f"{out}: {picture.width * enlarge} x {picture.height * enlarge} pixels")
+    say(f"{out}: {picture.width * enlarge} x {picture.height * enlarge} pixels")

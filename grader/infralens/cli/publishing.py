@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from infralens.cli.choosing import all_labs, terminal
-from infralens.cli.group import BrokenKitError, UsageError, main
+from infralens.cli.group import BrokenKitError, UsageError, main, say
 from infralens.labs import Lab
 
 
@@ -36,7 +36,7 @@ def site(out: Path, serve: bool) -> None:
             count = build_site(all_labs(), out, _answers, lambda doing: status.update(doing))
         except SiteError as error:
             raise BrokenKitError(str(error)) from None
-    click.echo(f"{count} pages written to {out}.")
+    say(f"{count} pages written to {out}.")
     if serve:
         _serve(out)
 

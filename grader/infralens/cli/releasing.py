@@ -17,7 +17,7 @@ from infralens.cli.choosing import (
     lab_named,
     require_writable,
 )
-from infralens.cli.group import POINTS_MISSING, UsageError, main
+from infralens.cli.group import POINTS_MISSING, UsageError, main, say
 from infralens.labs import Lab, UnknownLabError, find_todo, own_place, place_at
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ def repo(
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     said = f"commit {done.main[:10]}" if done.main else "nothing is new"
-    click.echo(f"{folder}, branch main: {done.files} files, {said}.")
+    say(f"{folder}, branch main: {done.files} files, {said}.")
     for name in done.kept:
-        click.echo(f"kept: {name} was changed there, and is newer in the kit")
+        say(f"kept: {name} was changed there, and is newer in the kit")
     if with_solutions:
         said = f"commit {done.solutions[:10]}" if done.solutions else "nothing is new"
-        click.echo(f"{folder}, branch solutions: {said}.")
+        say(f"{folder}, branch solutions: {said}.")
 
 
 @release.command("nbgrader")
@@ -142,11 +142,9 @@ def nbgrader_command(
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
     count = len(chosen) - len(stuck)
     click.echo(f"{count} of {len(chosen)} assignments in {time.monotonic() - begun:.0f} s.")
-    click.echo(f"Learners get what lies in {course / 'release'}.")
+    say(f"Learners get what lies in {course / 'release'}.")
     name = shlex.quote(str(course))
-    click.echo(
-        f"Next: when work came in, `cd {name} && nbgrader autograde {assignment_name(chosen[0])}`."
-    )
+    say(f"Next: when work came in, `cd {name} && nbgrader autograde {assignment_name(chosen[0])}`.")
     if stuck:
         click.get_current_context().exit(POINTS_MISSING)
 
@@ -214,7 +212,7 @@ def gradescope_command(lab: str, output: Path, tells: Tells, visibility: Visibil
     require_writable(output)
     write_out(output, autograder(chosen, Configuration(chosen.id, tells, visibility)))
     size = output.stat().st_size / 2**20
-    click.echo(f"{output}: {size:.1f} MiB; the assignment has {chosen.max_score} points.")
+    say(f"{output}: {size:.1f} MiB; the assignment has {chosen.max_score} points.")
     click.echo("Learners hand in " + chosen.file + ", or a notebook of that name.")
     click.echo(
         "A Gradescope container seldom allows a sandbox: there submissions are graded at process "

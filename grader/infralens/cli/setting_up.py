@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from infralens.cli.choosing import program, terminal
-from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main
+from infralens.cli.group import PASSED, POINTS_MISSING, UsageError, main, say
 from infralens.labs import (
     place_at,
 )
@@ -27,9 +28,9 @@ def init(folder: Path) -> None:
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
     kept_note = f"; {kept} that were there are kept" if kept else ""
-    click.echo(f"{written} files written to {folder}{kept_note}.")
-    first = "" if folder.resolve() == Path.cwd() else f"`cd {folder}`, then "
-    click.echo(f"Next: {first}`{program()} list` shows the labs.")
+    say(f"{written} files written to {folder}{kept_note}.")
+    first = "" if folder.resolve() == Path.cwd() else f"`cd {shlex.quote(str(folder))}`, then "
+    say(f"Next: {first}`{program()} list` shows the labs.")
 
 
 @main.command()
