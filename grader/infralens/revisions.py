@@ -82,8 +82,13 @@ def write_folder_at(
         blobs = [(entry.number, "blob", entry.size) for entry in entries]
         for entry, found in zip(entries, _contents(repository, blobs), strict=True):
             target = into / entry.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(found.content or b"")
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(found.content or b"")
+            except OSError as error:  # a name that is too long here, or a file's and a folder's too
+                told = repr(str(entry.name))[:200]
+                sentence = f"{told} cannot be written here: {error.strerror}."
+                raise RevisionError(sentence) from None
         return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -295,4 +296,26 @@ def test_a_tree_that_leads_out_is_refused(handed_in: Path, tmp_path: Path) -> No
     top = git(handed_in, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=outer)
     number = git(handed_in, "commit-tree", top, "-m", "x")
     with pytest.raises(RevisionError, match="leads out"):
+        write_folder_at(handed_in, number, ("solutions",), tmp_path / "into", most_bytes=MIB)
+
+
+@pytest.mark.parametrize("names", [["solutions/" + "x" * 300], ["solutions/a", "solutions/a/b"]])
+def test_a_name_that_no_file_can_have_is_one_sentence(
+    handed_in: Path, tmp_path: Path, names: Sequence[str]
+) -> None:
+    """The second is no tree that git makes, but one that it reads."""
+    blob = bytes.fromhex(git(handed_in, "rev-parse", "HEAD:mine.py"))
+
+    def written(kind: str, given: bytes) -> bytes:
+        words = ("hash-object", "-t", kind, "-w", "--literally", "--stdin")
+        return bytes.fromhex(git(handed_in, *words, given=given))
+
+    inner = b""
+    for name in names:
+        _, first, *more = name.encode().split(b"/")
+        below = written("tree", b"100644 " + more[0] + b"\0" + blob) if more else blob
+        inner += (b"40000 " if more else b"100644 ") + first + b"\0" + below
+    top = written("tree", b"40000 solutions\0" + written("tree", inner))
+    number = git(handed_in, "commit-tree", top.hex(), "-m", "x")
+    with pytest.raises(RevisionError, match="cannot be written here"):
         write_folder_at(handed_in, number, ("solutions",), tmp_path / "into", most_bytes=MIB)
