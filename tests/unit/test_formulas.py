@@ -55,7 +55,7 @@ def test_what_is_no_formula_is_not_set(text: str) -> None:
         ("since x_0 and (1 − ᾱ) add", ["x_0", "(1 − ᾱ)"]),
         ("It is a V100's, or an A4; DDPM's steps_offset isn't.", []),
         ("The type v_prediction, at 30 / s.", ["30 / s"]),
-        ("a < b", ["a < b"]),
+        ('From "n = 0 to T − 1" it runs.', ["n = 0", "T − 1"]),
     ],
 )
 def test_formulas_are_found_within_sentences(sentence: str, formulas: list[str]) -> None:
@@ -76,6 +76,8 @@ def test_what_stands_below_each_other_does_so_in_a_block() -> None:
         "",
     ]
     assert 'colspan="2"' in rows[1]
+    parted = block("ab = c\nd  = e\n").split("</tr>")
+    assert [words_of(cell) for cell in parted[0].split("</td>")] == ["ab", "=c", ""]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")

@@ -266,7 +266,9 @@ TOLD = re.compile(
     r"|\b[A-Za-z] [-=+−/<>≤≥≈]|[-=+−/<>≤≥≈] [A-Za-z]\b"
 )
 ENDS = (",", ".", ";", ":", "?")  # of what a sentence says before it goes on
-NO_END = re.compile(r"[=+·/×*≤≥<>≈~→⇔,:;.|∈%?]")
+QUOTE = '"'
+NO_START = re.compile(r"[=+·/×*≤≥<>≈~→⇔,:;|∈%?]")
+NO_END = re.compile(r"[-−=+·/×*≤≥<>≈~→⇔,:;.|∈%?]$")
 CALLED = frozenset(
     {"log", "exp", "sin", "cos", "min", "max", "softmax", "std", "clamp", "SNR", "KL"}
 )
@@ -341,26 +343,27 @@ def _longest(parts: list[str], start: int) -> tuple[int, str, str, str] | None:
     for stop in range(end - 2, start - 1, -2):
         whole = "".join(parts[start : stop + 1])
         for before, formula, after in _trimmed(whole):
-            ends = formula[:1], formula[-1:]
-            if _is_told(formula) and is_formula(formula) and not any(map(NO_END.match, ends)):
+            ends = NO_START.match(formula) or NO_END.search(formula)
+            if _is_told(formula) and is_formula(formula) and not ends:
                 return stop + 1, before, formula, after
     return None
 
 
 def _trimmed(text: str) -> Iterator[tuple[str, str, str]]:
     """A text without the marks of a sentence about it; with its own parentheses first."""
-    body = text.rstrip("".join(ENDS))
-    after = text[len(body) :]
-    yield "", body, after
+    unquoted = text.lstrip(QUOTE)
+    before, body = text[: len(text) - len(unquoted)], unquoted.rstrip("".join(ENDS) + QUOTE)
+    after = unquoted[len(body) :]
+    yield before, body, after
     if body.startswith(("(", "[")):
-        yield body[0], body[1:], after
+        yield before + body[0], body[1:], after
     if body.endswith((")", "]")):
-        yield "", body[:-1], body[-1] + after
+        yield before, body[:-1], body[-1] + after
 
 
 def _may_belong(chunk: str) -> bool:
     try:
-        tokens = list(_tokens(chunk))
+        tokens = list(_tokens(chunk.strip(QUOTE)))
     except FormulaError:
         return False
     bound = False

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from infralens.curriculum import read_curriculum
@@ -25,6 +26,7 @@ COMMENT = re.compile(r"^<!--.*?-->\n+", re.MULTILINE)
 TO_A_LAB_PAGE = re.compile(rf"(\]\([^)\s]*?){re.escape(LAB_PAGE)}")
 BESIDE = re.compile(r"^\* (?:Before|Next): .*\n", re.MULTILINE)  # the site has them as buttons
 ITEM = re.compile(r"^(?=\d+\. )", re.MULTILINE)
+CODE = re.compile(r"(`[^`\n]+`)")
 MARKS = re.compile(r"([\\*_\[\]<>&|~])")
 
 
@@ -122,8 +124,11 @@ def _lab_page(text: str, lab: Lab, answers: Answers) -> str:
 
 
 def _hidden_hints(hints: Sequence[str]) -> Iterator[str]:
+    """The hints as they are: many are code, which is not to be set, nor found by the search."""
     for number, hint in enumerate(hints, start=1):
-        yield folded("hint", f"Hint {number} of {len(hints)}", hint)
+        parts = CODE.split(escape(hint, quote=False))  # what is code is at odd places
+        parts[1::2] = [f"<code>{part.strip('`')}</code>" for part in parts[1::2]]
+        yield _folded("hint", f"Hint {number} of {len(hints)}", f"<p>{''.join(parts)}</p>")
 
 
 def _answered(part: str, lab: Lab, answers: Sequence[str]) -> str:
@@ -136,22 +141,19 @@ def _answered(part: str, lab: Lab, answers: Sequence[str]) -> str:
         )
     told = [before]
     for question, answer in zip(questions, answers, strict=True):
-        block = folded("answer", "Answer", answer).replace("\n", "\n   ")
+        block = _folded("answer", "Answer", f"\n{_as_markdown(answer)}\n").replace("\n", "\n   ")
         told.append(f"{question.rstrip()}\n\n   {block}\n\n")
     return "".join(told)
 
 
-def folded(kind: str, summary: str, text: str) -> str:
-    """A plain text that is shown when its summary is clicked."""
-    return (
-        f'<details class="{kind}">\n<summary>{summary}</summary>\n\n'
-        f"{as_markdown(text)}\n\n</details>"
-    )
+def _folded(kind: str, summary: str, html: str) -> str:
+    """What is shown when its summary is clicked."""
+    return f'<details class="{kind}">\n<summary>{summary}</summary>\n{html}\n</details>'
 
 
-def as_markdown(text: str) -> str:
+def _as_markdown(text: str) -> str:
     """Plain text whose only marks are backticks, as Markdown that reads the same."""
-    parts = re.split(r"(`[^`\n]+`)", text)
+    parts = CODE.split(text)
     parts[::2] = [MARKS.sub(r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -14,13 +15,24 @@ CELL = re.compile(r"\S+(?: \S+)*")  # two spaces part what stands beside each ot
 
 def block(source: str) -> str:
     """A block of formulas as a table: what stands below each other there does so here."""
-    lines = [
-        _joined([(cell.start(), cell[0]) for cell in CELL.finditer(line)])
-        for line in source.splitlines()
+    parted = [
+        [(cell.start(), cell[0]) for cell in CELL.finditer(line)] for line in source.splitlines()
     ]
+    signs = {start for cells in parted for start, text in cells if text.startswith("=")}
+    lines = [_joined([part for cell in cells for part in _at(signs, *cell)]) for cells in parted]
     columns = sorted({start for cells in lines for start, _ in cells})
     rows = "".join(f"<tr>{_row(cells, columns)}</tr>" for cells in lines if cells)
     return f'<div class="formulas"><table>{rows}</table></div>\n'
+
+
+def _at(signs: set[int], start: int, text: str) -> Iterator[tuple[int, str]]:
+    """A cell, parted before its sign where those of other lines stand below or above it."""
+    found = [at for at in signs if text[at - start - 1 : at - start + 2] == " = " and at > start]
+    if not found:
+        yield start, text
+        return
+    yield start, text[: found[0] - start - 1]
+    yield found[0], text[found[0] - start :]
 
 
 def _joined(cells: list[tuple[int, str]]) -> list[tuple[int, str]]:
