@@ -209,6 +209,15 @@ def test_a_narrow_terminal_gets_no_longer_lines_and_no_fewer_words(
         assert piece in together
 
 
+@pytest.mark.parametrize("width", [20, 24, 28])
+def test_a_very_narrow_terminal_still_shows_marks_and_points(report_of: Any, width: int) -> None:
+    report = report_of(("3.1", 10, "passed", [GOOD]), ("3.3", 4, "failed", [WRONG]))
+    rows = lines(shown(report, width=width))
+    assert [row.split()[:2] for row in rows if "/" in row][:2] == [["✔", "3.1"], ["✘", "3.3"]]
+    assert any(row.endswith("10/10") for row in rows)
+    assert any(row.endswith("0/4") for row in rows)
+
+
 @pytest.mark.parametrize("colour", [False, True])
 def test_hostile_text_steers_nothing(report_of: Any, hostile_text: str, colour: bool) -> None:
     detail = Detail(

@@ -17,7 +17,7 @@ MARKS = {
     "error": ("✘", "red"),
     "not_started": ("·", "dim"),
 }
-INDENT = 2
+INDENT = GAP = 2
 SAID = "bold"  # yellow cannot be read on white, nor blue on black
 LEAST_TITLE = 16
 PLAIN_MARKS = {"✔": "+", "✘": "x", "·": "-"}
@@ -99,30 +99,30 @@ def _heading(report: Report, short: str) -> Text:
 
 
 def _todos(report: Report, console: Console) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    table = Table.grid(padding=(0, GAP))
+    ids = max(cell_len(todo.id) for todo in report.todos)
+    paid = max(cell_len(_points(todo)) for todo in report.todos)
+    table.add_column(no_wrap=True, min_width=1)
+    table.add_column(no_wrap=True, min_width=ids)
     # On a narrow terminal the words give way first, then the titles.
     titles = max(cell_len(todo.title) for todo in report.todos)
     words = max(cell_len(_word(todo)) for todo in report.todos)
-    room = console.width - INDENT - cell_len("✔  3.1    10/10  ")
-    worded = room - words >= min(titles, LEAST_TITLE)
-    table.add_column(width=max(min(titles, room - words * worded), 8))
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
+    room = console.width - INDENT - (1 + ids + paid + 3 * GAP)
+    worded = room - words - GAP >= min(titles, LEAST_TITLE)
+    table.add_column(width=max(min(titles, room - (words + GAP) * worded), 1), overflow="fold")
+    table.add_column(no_wrap=True, justify="right", min_width=paid)
+    if worded:
+        table.add_column(no_wrap=True)
     for todo in report.todos:
         style = MARKS[todo.status][1]
         shown = _mark(todo.status, console)
-        points = f"{todo.score}/{todo.points}"
-        row = (
-            Text(shown, style),
-            todo.id,
-            todo.title,
-            points,
-            Text(_word(todo) if worded else "", "dim"),
-        )
-        table.add_row(*row)
+        row = (Text(shown, style), todo.id, todo.title, _points(todo))
+        table.add_row(*row, *([Text(_word(todo), "dim")] if worded else []))
     return table
+
+
+def _points(todo: TodoResult) -> str:
+    return f"{todo.score}/{todo.points}"
 
 
 def _word(todo: TodoResult) -> str:
