@@ -1,6 +1,7 @@
 """`nbgrader autograde` over a class of two labs: what is paid, and what is not.
 
-One course, released and graded by nbgrader's own commands, serves all the tests here.
+One course serves all the tests here. Lab 03 of it is graded by nbgrader's own command, as whoever
+types it has it, and lab 01 learner by learner in this process, as formgrader has it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +25,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
+from nbgrader.apps.exportapp import ExportApp
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.server_extensions.formgrader.formgrader import FormgradeExtension
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from infralens.course.autograde import examine
+from infralens.course.autograde import bench, examine
 from infralens.course.distinctive import distinctive_lines, suite_owner
+from infralens.course.kernel import Warm
 from infralens.course.nbgrader import Wanted, release_labs
 from infralens.labs import Lab, find_lab, find_labs
 from infralens.stubs import definitions
@@ -287,10 +290,10 @@ class Course:
                 if grade.name != "explain"
             }
 
-    def api(self, **examine_with: Any) -> NbGraderAPI:
+    def api(self, *, configured: bool = True, **examine_with: Any) -> NbGraderAPI:
         """nbgrader as formgrader has it, in this process."""
         loader = PyFileConfigLoader("nbgrader_config.py", path=str(self.folder))
-        config: Config = loader.load_config()
+        config: Config = loader.load_config() if configured else Config()
         config.CourseDirectory.root = str(self.folder)
         config.Examine.update(examine_with)
         return NbGraderAPI(CourseDirectory(config=config), config=config)
@@ -315,8 +318,23 @@ def file(lab: Lab) -> str:
     return f"{stem(lab)}.ipynb"
 
 
+class Kept(Warm):
+    """The examiner of every grade in this process: no bench ends it."""
+
+    def close(self) -> None: ...
+
+
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+def kept() -> Iterator[None]:
+    warm = Kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "Warm", lambda: warm)
+        yield
+    Warm.close(warm)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory, kept: None) -> Course:
     folder = tmp_path_factory.mktemp("course") / "diffusion"
     for _ in release_labs(folder, [NOISE, SCHEDULER], Wanted()):
         pass
@@ -329,10 +347,13 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
         if case.student == "unreadable":
             path.write_text(path.read_text(encoding="utf-8")[:-200], encoding="utf-8")
     course = Course(folder, {})
-    for lab in (NOISE, SCHEDULER):
-        done = course.run("autograde", lab.name)
-        assert done.returncode == 0, done.stderr
-        course.printed[lab.name] = done.stderr
+    done = course.run("autograde", SCHEDULER.name)
+    assert done.returncode == 0, done.stderr
+    course.printed[SCHEDULER.name] = done.stderr
+    noisy = [case.student for case in CASES if case.lab is NOISE]
+    logs = [course.api(jobs=1).autograde(NOISE.name, student) for student in noisy]
+    assert all(log["success"] for log in logs), logs
+    course.printed[NOISE.name] = "\n".join(log["log"] for log in logs)
     return course
 
 
@@ -347,9 +368,13 @@ class TestTheRealCommandLine:
         case = BY_STUDENT[student]
         assert course.scores(student, case.lab) == case.paid
 
-    def test_the_exported_table_has_the_same_points(self, course: Course) -> None:
-        done = course.run("export")
-        assert done.returncode == 0, done.stderr
+    def test_the_exported_table_has_the_same_points(
+        self, course: Course, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(course.folder)
+        app = ExportApp()
+        app.initialize([])
+        app.start()
         with (course.folder / "grades.csv").open(encoding="utf-8") as rows:
             found = {(row["student_id"], row["assignment"]): row for row in csv.DictReader(rows)}
         for case in CASES:
@@ -386,8 +411,8 @@ class TestTheRealCommandLine:
     def test_feedback_pages_show_points_and_explanations_and_no_line_of_a_suite(
         self, course: Course
     ) -> None:
-        done = course.run("generate_feedback", SCHEDULER.name, "--student", "mistake-3-3")
-        assert done.returncode == 0, done.stderr
+        done = course.api().generate_feedback(SCHEDULER.name, "mistake-3-3")
+        assert done["success"], done["error"]
         path = course.folder / f"feedback/mistake-3-3/{SCHEDULER.name}/{stem(SCHEDULER)}.html"
         page = path.read_text(encoding="utf-8")
         assert "(Score: 12.0 / 16.0)" in page
@@ -405,25 +430,27 @@ class TestTheRealCommandLine:
     ) -> None:
         """A kernel that first hears of check, then runs the attack, then the check cell."""
         code = (
-            "import json, sys\n"
+            "import json, os, sys\n"
             "from IPython.core.interactiveshell import InteractiveShell\n"
             "shell = InteractiveShell.instance()\n"
-            "for cell in json.load(sys.stdin):\n"
-            "    done = shell.run_cell(cell)\n"
-            "print('PAID' if done.success else 'NOT PAID')\n"
+            "for cells in json.load(sys.stdin):\n"
+            "    if os.fork() == 0:\n"
+            "        done = [shell.run_cell(cell) for cell in cells][-1]\n"
+            "        print('PAID' if done.success else 'NOT PAID', flush=True)\n"
+            "        os._exit(0)\n"
+            "    os.wait()\n"
         )
         given = 'def check(todo):\n    raise AssertionError("wrong")'
-        ran = {
-            name: subprocess.run(
-                [sys.executable, "-c", code],
-                input=json.dumps([given, *attack, 'check("1.1")']),
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout.splitlines()[-1]
-            for name, attack in {"nothing": [], **{a: [a] for a in ATTACKS}}.items()
-        }
-        assert ran == {"nothing": "NOT PAID", **dict.fromkeys(ATTACKS, "PAID")}
+        tried = [[given, *attack, 'check("1.1")'] for attack in ([], *([a] for a in ATTACKS))]
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            input=json.dumps(tried),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        verdicts = [line for line in ran if line.endswith("PAID")]
+        assert verdicts == ["NOT PAID", *["PAID"] * len(ATTACKS)]
         stolen: dict[str, Any] = {}
         exec(READ.format(course=str(course.folder)), stolen)
         assert stolen["found"]
@@ -435,9 +462,9 @@ class TestTheRealCommandLine:
         shutil.rmtree(stock.folder / "autograded")
         with stock.gradebook as gradebook:
             gradebook.remove_submission(NOISE.name, "redefined-check")
-        done = stock.run("autograde", NOISE.name, "--student", "redefined-check")
-        assert done.returncode != 0
-        assert "infralens-examiner" in done.stderr
+        done = stock.api(configured=False).autograde(NOISE.name, "redefined-check")
+        assert not done["success"]
+        assert "infralens-examiner" in done["log"]
         with stock.gradebook as gradebook:
             assert gradebook.find_submission(NOISE.name, "redefined-check").score == 0
 

@@ -723,7 +723,7 @@ def quick_labs(folder: Path) -> Path:
     return folder
 
 
-def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab) -> None:
+def test_a_class_is_graded_and_reported(tmp_path: Path, lent: Lab, light_diffusers: Path) -> None:
     """Plain files and a notebook, one that hangs among them, by real examiners, two at a time."""
     assert lent.solution is not None
     folder, out, labs = tmp_path / "class", tmp_path / "out", quick_labs(tmp_path / "labs")

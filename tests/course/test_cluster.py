@@ -97,7 +97,11 @@ def family(process: subprocess.Popen[bytes]) -> set[int]:
 
 
 def test_whoever_is_killed_nothing_is_lost_or_doubled(
-    tmp_path: Path, lent: Lab, dask: Dask, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    lent: Lab,
+    dask: Dask,
+    monkeypatch: pytest.MonkeyPatch,
+    light_diffusers: Path,
 ) -> None:
     """A worker in mid-grade, then the scheduler; one worker has another kit and gets nothing."""
     assert lent.solution is not None

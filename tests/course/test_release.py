@@ -25,6 +25,7 @@ from infralens.stubs import answer_lines
 LABS = find_labs()
 LAB = find_lab("lab-03", LABS)
 OWN = Path(__file__).resolve().parents[1] / "attacks" / "lab"
+pytestmark = pytest.mark.xdist_group("release")  # one course for all
 
 
 def made(lab: Lab, **points: int) -> NotebookNode:

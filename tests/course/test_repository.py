@@ -32,6 +32,7 @@ from infralens.stubs import answer_lines, regions
 LABS = find_labs()
 LAB = LABS[0]
 AUDITOR = Auditor(LABS)
+pytestmark = pytest.mark.xdist_group("repository")  # one release for all
 SOURCE = 'git+ssh://kit.example.invalid/it\'s a "kit".git'
 
 
