@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parent
 SCHEMA = PACKAGE / "lab.schema.json"
 MOST_BYTES = 256 << 10
 MOST_TOLD = 60
+TRACK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,49}")  # it is told wherever a lab is
 
 
 class UnknownLabError(LookupError):
@@ -190,9 +191,11 @@ def read_lab(path: Path, place: Place) -> Lab:
         data = read_yaml(path, judge_of(SCHEMA), most_bytes=MOST_BYTES)
     except UnfitDocumentError as error:
         raise BadLabError(f"{path} cannot be read: {error}.") from None
-    match = re.fullmatch(r"lab_(\d\d)_\w+", path.parent.name)
+    match = re.fullmatch(r"lab_([0-9]{2})_\w+", path.parent.name)
     if match is None:
         raise BadLabError(f"{path}: its folder must be called like lab_03_scheduler_reading.")
+    if TRACK.fullmatch(path.parent.parent.name) is None:
+        raise BadLabError(f"{path}: its track's folder must be called like diffusers.")
     todos = tuple(_todo(entry) for entry in data["todos"])
     ids = [todo.id for todo in todos]
     if len(set(ids)) != len(ids):

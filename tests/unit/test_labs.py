@@ -285,6 +285,12 @@ def test_a_module_is_looked_for_where_it_lies_not_in_what_is_loaded(
     assert missing_module(lab) is None
 
 
+@pytest.mark.parametrize("track", ["a\x1b[2J", "two words", "-v", "a\u202eb", "a\nb"])
+def test_a_track_has_a_plain_name(tmp_path: Path, track: str) -> None:
+    with pytest.raises(BadLabError, match="must be called like diffusers"):
+        write(tmp_path, GOOD, track=track)
+
+
 def test_a_lab_folder_without_a_number_is_a_bad_lab(tmp_path: Path) -> None:
     with pytest.raises(BadLabError, match="lab_step"):
         find_lab("xyzzy", [write(tmp_path, GOOD, folder="lab_step")])
