@@ -128,6 +128,23 @@ def test_no_token_exists_before_both_ends_are_private() -> None:
         assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
+NO_CANDIDATE = """
+from infralens.examiner.service import serve, stock
+
+def refused(*_):
+    raise OSError(11, "Resource temporarily unavailable")
+
+stock.Spares.begin = stock.Spares.prepare = refused
+serve.main()
+"""
+
+
+def test_where_no_candidate_starts_the_examiner_says_so_and_lives() -> None:
+    with examiner(serve=True, program=("-c", NO_CANDIDATE)) as one:
+        report = one.ask(requested(str(LAB.stub)))
+        assert "no candidate starts: [Errno 11] Resource temp" in str(report.grader_error)
+
+
 def test_an_examiner_begins_by_removing_what_killed_ones_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
