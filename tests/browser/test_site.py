@@ -189,7 +189,7 @@ def test_no_answer_to_a_todo_is_in_it(site: Path) -> None:
 
 def test_a_page_that_breaks_off_leaves_no_half_of_a_site(tmp_path: Path) -> None:
     out = tmp_path / "site"
-    with pytest.raises(SiteError, match="1 checkpoints in quiz"):
+    with pytest.raises(SiteError, match="asks 1, its page 6"):
         build_site(LABS, out, lambda lab: ["one"])
     assert list(tmp_path.iterdir()) == []
     out.mkdir()

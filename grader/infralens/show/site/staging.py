@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 
 from infralens.curriculum import read_curriculum
-from infralens.labs import Lab, Place
+from infralens.labs import Lab, Place, own_place
 from infralens.pages import FENCED, pieces, title
 from infralens.show.site.errors import SiteError
 
@@ -47,11 +47,11 @@ def stage(
     labs: Sequence[Lab], folder: Path, answers: Answers, tell: Callable[[str], None]
 ) -> tuple[Staged, ...]:
     """Write the pages of all labs and of their handbooks into a folder, in the order of reading."""
-    by_place: dict[Place, dict[str, Lab]] = {}
+    by_place: dict[Place, dict[str, Lab]] = {own_place(): {}}
     for lab in labs:
         by_place.setdefault(lab.place, {})[lab.id] = lab
     staged: list[Staged] = []
-    for number, (place, listed) in enumerate(by_place.items()):
+    for number, (place, listed) in enumerate(of for of in by_place.items() if of[1]):
         # The kit's own pages lie at the root; those of a further folder of labs below its number.
         prefix = "" if number == 0 else f"more-{number}/"
         figures = place.exercises / "handbook" / "figures"
@@ -81,7 +81,7 @@ class _Page:
 
 
 def _pages_of(place: Place, labs: Mapping[str, Lab]) -> Iterator[_Page]:
-    """The pages of a folder of labs: those that its curriculum lists, then the other labs."""
+    """The pages of a folder of labs: those that its curriculum lists, then the others."""
     path = read_curriculum(place)
     for step in path.steps:
         lab = labs.get(step.name)
@@ -90,6 +90,9 @@ def _pages_of(place: Place, labs: Mapping[str, Lab]) -> Iterator[_Page]:
             yield _page_of(lab, step.effort)
         elif not step.is_lab and page.is_file():
             yield _Page(f"handbook/{step.name}", page.read_text(encoding="utf-8"), step.effort)
+    for page in sorted((place.exercises / "handbook").glob("*.md")):
+        if path.step(page.stem) is None:
+            yield _Page(f"handbook/{page.stem}", page.read_text(encoding="utf-8"), "")
     for lab in labs.values():
         if path.step(lab.id) is None:
             yield _page_of(lab, "")
@@ -136,8 +139,8 @@ def _answered(part: str, lab: Lab, answers: Sequence[str]) -> str:
     before, *questions = ITEM.split(part)
     if len(questions) != len(answers):
         raise SiteError(
-            f"{lab.short} has {len(answers)} checkpoints in quiz.py and {len(questions)} on its "
-            "page: write them alike."
+            f"quiz.py of {lab.short} asks {len(answers)}, its page {len(questions)}: write the "
+            "checkpoints alike."
         )
     told = [before]
     for question, answer in zip(questions, answers, strict=True):
