@@ -220,6 +220,16 @@ def test_commands_of_a_report_can_be_pasted(
         assert "' quiz lab-03" in told(labs, *words)
 
 
+@pytest.mark.parametrize("words", [["hint", "99.99.99"], ["grade", "lab-03"], ["source", "x"]])
+def test_commands_in_a_sentence_about_wrong_usage_can_be_pasted(
+    labs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    monkeypatch.chdir(tmp_path / "..")
+    said = run("--labs", str(labs), *words).stderr
+    assert f"`infralens --labs '{labs}' " in said
+    assert "`infralens " not in said.replace(f"`infralens --labs '{labs}' ", "")
+
+
 def test_commands_of_a_watch_can_be_pasted(labs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     monkeypatch.setattr(

@@ -97,7 +97,7 @@ def one_line(result: Result) -> str:
         (["grade", "lab-91"], "There is no lab 'lab-91'. Did you mean lab-90?"),
         (["grade", "xyzzy"], "There is no lab 'xyzzy'. There are:"),
         (["grade", "lab-90", "--todo", "90.7"], "lab-90 has no todo 90.7; it has 90.1, 90.2."),
-        (["grade", "lab-90"], "is in no workspace. Make one with `infralens init`"),
+        (["grade", "lab-90"], "is in no workspace. Make one with `infralens --labs"),
         (["grade", "lab-90", "--file", "nothing.py"], "nothing.py."),
         (["read", "lab-91"], "Did you mean lab-90?"),
         (["debug", "90.12"], "There is no todo '90.12'. Did you mean 90."),

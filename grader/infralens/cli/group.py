@@ -18,22 +18,30 @@ from infralens import __version__
 PASSED, POINTS_MISSING, WRONG_USAGE, GRADER_FAILED = 0, 1, 2, 3
 
 
-class UsageError(click.ClickException):
+class _SentenceError(click.ClickException):
+    """What is told in one sentence. Commands in it begin as this one did: they can be pasted."""
+
+    def __init__(self, sentence: str) -> None:
+        from infralens.cli.choosing import program
+
+        if click.get_current_context(silent=True) is not None:
+            sentence = sentence.replace("`infralens ", f"`{program()} ")
+        super().__init__(sentence)
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"infralens: {_harmless(self.message)}", err=True)
+
+
+class UsageError(_SentenceError):
     """Wrong usage: one sentence, exit code 2."""
 
     exit_code = WRONG_USAGE
 
-    def show(self, file: Any = None) -> None:
-        click.echo(f"infralens: {_harmless(self.message)}", err=True)
 
-
-class BrokenKitError(click.ClickException):
+class BrokenKitError(_SentenceError):
     """Something of ours is broken: one sentence, exit code 3."""
 
     exit_code = GRADER_FAILED
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"infralens: {_harmless(self.message)}", err=True)
 
 
 def _harmless(text: str) -> str:
