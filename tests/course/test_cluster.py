@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -26,6 +27,7 @@ from infralens.course.batch.sources import source_at
 from infralens.course.kit import kit_of
 from infralens.course.results import read_results
 from infralens.examiner.errors import UnavailableError
+from infralens.grading import Examiners
 from infralens.labs import Lab, place_at, read_lab
 
 ATTACKED = Path(__file__).parents[1] / "attacks" / "lab"
@@ -162,6 +164,21 @@ def test_whoever_is_killed_nothing_is_lost_or_doubled(
     assert "No verdict on a_lent.py" in said
     assert f"its kit for attacks/lab-01 is 0.0.9+{kit_of(lent).partition('+')[2]}" in said
     assert f"The scheduler at {dask.address} is gone" in said
+
+
+def test_the_examiners_of_a_worker_know_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is killed, what descends from the worker is killed, but for the others."""
+    given: list[Examiners] = []
+
+    @contextlib.contextmanager
+    def judge(among: Examiners) -> Iterator[Any]:
+        given.append(among)
+        yield SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(worker, "judge", judge)
+    judges = worker.Judges({})
+    with judges.one(), judges.one():
+        assert len(set(given)) == 1 < len(given)
 
 
 class Colleague:
