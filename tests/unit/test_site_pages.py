@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from infralens import workspace
 from infralens.authoring.beginning import begin_lab
+from infralens.cli.publishing import sources_of_passed
 from infralens.curriculum import read_curriculum
-from infralens.labs import Lab, find_labs, own_place
+from infralens.labs import Lab, find_lab, find_labs, own_place
 from infralens.show.site.errors import SiteError
 from infralens.show.site.staging import stage
+from infralens.workspace import TodoProgress
 
 
 def answers(lab: Lab) -> list[str]:
@@ -38,7 +42,7 @@ def test_the_pages_come_in_the_order_of_reading(tmp_path: Path) -> None:
 
 
 def test_a_lab_has_its_hints_and_answers_and_no_second_way_on(tmp_path: Path) -> None:
-    lab = next(lab for lab in find_labs() if lab.short == "lab-03")
+    lab = find_lab("lab-03", find_labs())
     staged((lab,), tmp_path)
     page = (tmp_path / "diffusers" / lab.folder / "index.md").read_text(encoding="utf-8")
     for todo in lab.todos:
@@ -47,8 +51,26 @@ def test_a_lab_has_its_hints_and_answers_and_no_second_way_on(tmp_path: Path) ->
     assert page.count('<details class="answer">') == 6
     assert r"\*Not\* 3 \< 4" in page
     assert "* Before:" not in page
+    assert '<details class="source">' not in page
     assert "README.md" not in page
     assert (tmp_path / "diffusers" / lab.folder / lab.file).read_bytes() == lab.stub.read_bytes()
+
+
+def test_the_library_s_lines_stand_at_what_is_passed_and_only_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = find_lab("lab-03", find_labs())
+    workspace.init(tmp_path / "mine", [])
+    monkeypatch.chdir(tmp_path / "mine")
+    done = {"3.3": TodoProgress(4, 4, "passed"), "3.4": TodoProgress(0, 2, "failed")}
+    with workspace.updating(workspace.Workspace(tmp_path / "mine")) as holder:
+        holder[0] = replace(holder[0], labs={lab.id: done})
+    stage([lab], tmp_path / "mine's", answers, lambda doing: None, sources_of_passed())
+    page = (tmp_path / "mine's" / "diffusers" / lab.folder / "index.md").read_text("utf-8")
+    passed = page.partition("### 3.3 ")[2].partition("\n### ")[0]
+    assert page.count('<details class="source">') == passed.count('<details class="source">') == 1
+    assert "EulerDiscreteScheduler.step" in passed
+    assert "````python\n" in passed
 
 
 def test_labs_of_a_folder_of_ones_own_lie_apart(tmp_path: Path) -> None:

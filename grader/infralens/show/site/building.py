@@ -14,12 +14,14 @@ from typing import Any
 
 from infralens.labs import Lab
 from infralens.show.site.errors import SiteError
-from infralens.show.site.staging import INDEX, Answers, stage
+from infralens.show.site.staging import INDEX, Answers, Sources, stage
 from infralens.show.site.typesetting import typeset
 
 MARK = ".infralens-site"  # a folder that holds it may be replaced by a newer site
 NEEDED = {"sphinx": "Sphinx", "myst_parser": "MyST-Parser", "furo": "furo"}
 STATIC = Path(__file__).resolve().parent / "static"
+# What is told of a second site in one process: all of it is there already.
+REGISTERED = [f"app.add_{what}" for what in ("node", "directive", "role", "source_parser")]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -51,6 +53,7 @@ def build_site(
     out: Path,
     answers: Answers,
     tell: Callable[[str], None] = lambda doing: None,
+    sources: Sources = lambda lab, todo: "",
 ) -> int:
     """Build the site of these labs at `out`; says how many pages it has.
 
@@ -65,7 +68,7 @@ def build_site(
         work = Path(made)
         source, built = work / "source", work / "site"
         source.mkdir()
-        pages = stage(labs, source, answers, tell)
+        pages = stage(labs, source, answers, tell, sources)
         _generate(source, built, [page.name for page in pages], work / "doctrees", tell)
         (built / MARK).touch()
         (built / ".nojekyll").touch()  # GitHub Pages leaves out folders with a _ otherwise
@@ -110,6 +113,7 @@ def _settings() -> dict[str, Any]:
         "project": "InfraLens",
         "root_doc": INDEX,
         "extensions": ["myst_parser"],
+        "suppress_warnings": REGISTERED,
         "myst_heading_anchors": 4,
         "myst_heading_slug_func": "infralens.pages.anchor",
         "smartquotes": False,  # the ' of x0' is a prime

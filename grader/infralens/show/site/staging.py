@@ -14,11 +14,12 @@ from html import escape
 from pathlib import Path
 
 from infralens.curriculum import read_curriculum
-from infralens.labs import Lab, Place, own_place
+from infralens.labs import Lab, Place, Todo, own_place
 from infralens.pages import FENCED, pieces, title
 from infralens.show.site.errors import SiteError
 
 Answers = Callable[[Lab], Sequence[str]]  # of a lab's checkpoints, each with its explanation
+Sources = Callable[[Lab, Todo], str]  # the library's own lines in Markdown; empty for none
 
 INDEX = "index"
 LAB_PAGE = "README.md"
@@ -44,7 +45,11 @@ class Staged:
 
 
 def stage(
-    labs: Sequence[Lab], folder: Path, answers: Answers, tell: Callable[[str], None]
+    labs: Sequence[Lab],
+    folder: Path,
+    answers: Answers,
+    tell: Callable[[str], None],
+    sources: Sources = lambda lab, todo: "",
 ) -> tuple[Staged, ...]:
     """Write the pages of all labs and of their handbooks into a folder, in the order of reading."""
     by_place: dict[Place, dict[str, Lab]] = {own_place(): {}}
@@ -60,7 +65,9 @@ def stage(
         for page in _pages_of(place, listed):
             if page.lab is not None:
                 tell(f"the checkpoints of {page.lab.short}")
-            text = page.text if page.lab is None else _lab_page(page.text, page.lab, answers)
+            text = (
+                page.text if page.lab is None else _lab_page(page.text, page.lab, answers, sources)
+            )
             path = folder / prefix / f"{page.name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_as_staged(text), encoding="utf-8")
@@ -112,14 +119,16 @@ def _as_staged(text: str) -> str:
     return "".join(parts)
 
 
-def _lab_page(text: str, lab: Lab, answers: Answers) -> str:
+def _lab_page(text: str, lab: Lab, answers: Answers, sources: Sources) -> str:
     """The page of a lab with the hints at its todos and the answers at its checkpoints."""
-    hints = {todo.id: todo.hints for todo in lab.todos}
+    todos = {todo.id: todo for todo in lab.todos}
     told = []
     for heading, part in pieces(text, deepest=3):
         number = heading.split(" ")[0] if heading else ""
-        if number in hints:
-            part = "\n\n".join([part, *_hidden_hints(hints[number])])
+        if number in todos:
+            part = "\n\n".join([part, *_hidden_hints(todos[number].hints)])
+            if lines := sources(lab, todos[number]):
+                part += "\n\n" + _folded("source", "The library's own lines", f"\n{lines}\n")
         elif heading == "Checkpoints":
             part = _answered(part, lab, answers(lab))
         told.append(part)
@@ -144,7 +153,7 @@ def _answered(part: str, lab: Lab, answers: Sequence[str]) -> str:
         )
     told = [before]
     for question, answer in zip(questions, answers, strict=True):
-        block = _folded("answer", "Answer", f"\n{_as_markdown(answer)}\n").replace("\n", "\n   ")
+        block = _folded("answer", "Answer", f"\n{as_markdown(answer)}\n").replace("\n", "\n   ")
         told.append(f"{question.rstrip()}\n\n   {block}\n\n")
     return "".join(told)
 
@@ -154,7 +163,7 @@ def _folded(kind: str, summary: str, html: str) -> str:
     return f'<details class="{kind}">\n<summary>{summary}</summary>\n{html}\n</details>'
 
 
-def _as_markdown(text: str) -> str:
+def as_markdown(text: str) -> str:
     """Plain text whose only marks are backticks, as Markdown that reads the same."""
     parts = CODE.split(text)
     parts[::2] = [MARKS.sub(r"\\\1", part) for part in parts[::2]]
