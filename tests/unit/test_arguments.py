@@ -58,6 +58,17 @@ def run(*words: str, **more: Any) -> Result:
         (["grade", "lab-03", "--todo", "diffsynth/3.1"], "lab-03 has no todo diffsynth/3.1"),
         (["grade", "lab-03", "--output", ""], "--output needs the name of a file."),
         (["grade", "lab-03", "--output", "lab/x", "--format", "json"], "lab/x cannot be written"),
+        (["grade", "lab-03", "--output", "x" * 300], "cannot be written: File name too long"),
+        (["grade", "lab-03", "--output", "round"], "cannot be written: its links lead in a circle"),
+        (
+            ["generate", "a star", "--out", "x" * 300 + ".png"],
+            "cannot be written: File name too long",
+        ),
+        (["new", "mine", "lab-07", "x" * 5000, "--into", "labs"], "is no title"),
+        (["new", "mine", "lab-07", "7 steps", "--into", "labs"], "begins with a number"),
+        (["new", "mine", "lab-\u0660\u0667", "Seven", "--into", "labs"], "no lab's name"),
+        (["new", "mine", "lab-07", "\x1b[2J", "--into", "labs"], "is no title"),
+        (["new", "mine", "lab-07", "a\udce9", "--into", "labs"], "is no title"),
         (["grade", "--file", "a.py"], "Name the lab that --file belongs to."),
         (["grade", "--all"], "has been changed yet; there is nothing to grade."),
         (["grade", "--all", "--todo", "3.1"], "--all grades every lab that you have begun"),
@@ -73,6 +84,7 @@ def run(*words: str, **more: Any) -> Result:
 )
 def test_what_cannot_be_done_is_told_at_once(here: Path, words: Sequence[str], says: str) -> None:
     (here / "lab").write_text("", encoding="utf-8")
+    (here / "round").symlink_to("round")
     (here.parent / "secret.md").write_text("# secret", encoding="utf-8")
     result = run(*words)
     assert result.exit_code == 2

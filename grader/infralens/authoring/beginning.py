@@ -11,6 +11,8 @@ from infralens.labs import is_installed, own_place
 from infralens.regular import write_whole
 from infralens.stubs import stub_of
 
+LONGEST_TITLE = 80
+
 
 class BadNameError(ValueError):
     """A track, lab or title that cannot be used; the text says why."""
@@ -21,14 +23,18 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
 
     `into` is a folder of labs outside the package (suites/, exercises/, solutions/).
     """
-    match = re.fullmatch(r"lab-(\d\d)", lab)
+    match = re.fullmatch(r"lab-([0-9]{2})", lab)
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     if not match:
         raise BadNameError(f"{lab!r} is no lab's name; it must look like lab-11.")
     if not re.fullmatch(r"[a-z][a-z0-9]*", track):
         raise BadNameError(f"{track!r} is no track's name; use small letters and digits.")
+    if len(title) > LONGEST_TITLE or not title.isprintable():
+        raise BadNameError(f"{title[:LONGEST_TITLE]!r} is no title: one line of text, and short.")
     if not slug:
         raise BadNameError(f"The title {title!r} has no letter in it.")
+    if slug[0].isdigit():
+        raise BadNameError(f"The title {title!r} begins with a number; no Python file is named so.")
     suites, exercises, solutions = _roots(into)
     if list((suites / track).glob(f"lab_{match[1]}_*")):
         raise BadNameError(f"{track} has a {lab} already.")

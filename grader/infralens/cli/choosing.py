@@ -122,10 +122,15 @@ def require_writable(output: Path) -> None:
 
     if not output.name:
         raise UsageError("--output needs the name of a file.")
-    nearest = output.resolve().parent
+    try:
+        nearest, there = output.resolve().parent, output.exists()
+    except OSError as error:  # no file can be called so
+        raise UsageError(f"{str(output)[:60]}… cannot be written: {error.strerror}.") from None
+    except RuntimeError:  # as pathlib says of links in a circle
+        raise UsageError(f"{output} cannot be written: its links lead in a circle.") from None
     if not nearest.is_dir():
         raise UsageError(f"{output} cannot be written: there is no folder {nearest}.")
-    if not os.access(nearest, os.W_OK) or (output.exists() and not os.access(output, os.W_OK)):
+    if not os.access(nearest, os.W_OK) or (there and not os.access(output, os.W_OK)):
         raise UsageError(f"{output} cannot be written: Permission denied.")
 
 
