@@ -72,6 +72,9 @@ def run(*words: str, **more: Any) -> Result:
         (["grade", "--file", "a.py"], "Name the lab that --file belongs to."),
         (["grade", "--all"], "has been changed yet; there is nothing to grade."),
         (["grade", "--all", "--todo", "3.1"], "--all grades every lab that you have begun"),
+        (["grade", ""], "There is no lab ''"),  # as of a variable that is not set
+        (["watch", ""], "There is no lab ''"),
+        (["read", "process#nothing"], "The handbook's page process has no section 'nothing'"),
         (["read", "x" * 5000], "There is no lab 'xxx"),
         (["read", "handbook/" + "x" * 5000], "The handbook has no xxx"),
         (["read", "../secret"], "There is no lab '../secret'"),

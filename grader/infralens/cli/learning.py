@@ -110,6 +110,8 @@ def read(what: str | None) -> None:
             page_path = own_place().exercises / page.partition("#")[0]
             show_text(text, console, page_path, program())
             return
+        if part and handbook_text(own_place().exercises, page.partition("#")[0]) is not None:
+            raise UsageError(f"The handbook's page {name} has no section {part[:60]!r}.")
         if in_handbook:
             raise UsageError(f"The handbook has no {what.removeprefix('handbook/')[:60]}.")
         chosen = lab_named(what)

@@ -95,7 +95,7 @@ def grade_command(
         ctx.exit(_grade_all(workspace_or_usage(here, workspace), seed, device, isolation))
     if lab is None and file is not None:
         raise UsageError("Name the lab that --file belongs to.")
-    chosen = lab_named(lab) if lab else next_lab(workspace_or_usage(here, workspace))
+    chosen = next_lab(workspace_or_usage(here, workspace)) if lab is None else lab_named(lab)
     ids = todo_ids(chosen, todos)
     with _submission(chosen, here, file, ref) as path:
         watched = form == "text" and output is None
@@ -327,7 +327,7 @@ def watch(lab: str | None, todos: tuple[str, ...], seed: int | None, file: Path 
     here = workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
     if lab is None and file is not None:
         raise UsageError("Name the lab that --file belongs to.")
-    chosen = lab_named(lab) if lab else next_lab(here)
+    chosen = next_lab(here) if lab is None else lab_named(lab)
     path = (file or here.file(chosen)).absolute()
     if file is not None:
         require_readable(path)
