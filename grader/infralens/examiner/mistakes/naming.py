@@ -50,7 +50,8 @@ NAMING_SECONDS = {"full": (20.0, 40.0), "brief": (0.5, 40.0), "none": (-1.0, -1.
 # Besides, for holding what was found against everything else: a search that took all of its time
 # leaves none, and what is not heard contradicts nothing.
 SETTLING_SECONDS = {"full": (10.0, 20.0), "brief": (0.25, 10.0), "none": (0.0, 0.0)}
-Hearing = tuple[str, str, int]  # todo and name of a misconception, and the failing case
+Name = tuple[str, str]  # of a misconception: its todo stands before it
+Hearing = tuple[str, str, int]  # the same, and the failing case
 Given = dict[str, ModuleType]  # what a lab gives beside a submission, run once in a run of it
 _NOTHING = object()  # equal to no answer
 MOST_CASES = 2  # failing cases of one check that a name is held against
@@ -216,8 +217,8 @@ class Names:
     naming: str = "full"
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     hearing: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    found: dict[tuple[str, str], str] = field(default_factory=dict)  # todo, name: in which check
-    ruled_out: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    found: dict[Name, str] = field(default_factory=dict)  # in which check
+    ruled_out: defaultdict[str, set[Name]] = field(default_factory=lambda: defaultdict(set))
     evidence: defaultdict[str, list[Evidence]] = field(default_factory=lambda: defaultdict(list))
     rights: defaultdict[str, list[Right]] = field(default_factory=lambda: defaultdict(list))
     given: Given = field(default_factory=dict)
@@ -251,7 +252,7 @@ class Names:
         if self._comes_from_another_todo(todo_id, evidence):
             return None
         for misconception in self._likely_first(todo_id):
-            if misconception.name in self.ruled_out[check_name]:
+            if _name(misconception) in self.ruled_out[check_name]:
                 continue
             if self._late(todo_id):
                 return None
@@ -259,10 +260,10 @@ class Names:
                 continue
             fit = self._fit(todo_id, misconception, evidence)
             if fit is Fit.FITS:
-                self.found[todo_id, misconception.name] = check_name
+                self.found[_name(misconception)] = check_name
                 return misconception
             if fit is not Fit.SILENT:
-                self.ruled_out[check_name].add(misconception.name)
+                self.ruled_out[check_name].add(_name(misconception))
         return None
 
     def note(
@@ -335,14 +336,18 @@ class Names:
 
         It is the whole of this failure then: nothing speaks for a mistake in this todo beside it.
         """
+        ruled_out = self.ruled_out[evidence.check_name]
         for misconception in misconceptions_of(self.lab):
-            check_name = self.found.get((misconception.todo, misconception.name))
-            if check_name is None or misconception.todo == todo_id or self._late(todo_id):
+            todo, name = key = _name(misconception)
+            if key not in self.found or todo == todo_id or key in ruled_out or self._late(todo_id):
                 continue
-            if self._fit(todo_id, misconception, evidence) is Fit.FITS:
-                said = self.settled(misconception.todo, check_name, misconception.name)
-                if said is not None and said.name == misconception.name:
+            fit = self._fit(todo_id, misconception, evidence)
+            if fit is Fit.FITS:
+                said = self.settled(todo, self.found[key], name)
+                if said is not None and said.name == name:
                     return True
+            elif fit is not Fit.SILENT:
+                ruled_out.add(key)
         return False
 
     def _is_contradicted(
@@ -434,7 +439,7 @@ class Names:
         return any(
             self._heard(todo_id, misconception, evidence) is Fit.FITS
             for misconception in self._of(todo_id)
-            if (todo_id, misconception.name) in self.found
+            if _name(misconception) in self.found
         )
 
     def _fails_what_is_right(
@@ -523,6 +528,10 @@ class Names:
 
     def _of(self, todo_id: str) -> list[Misconception]:
         return [known for known in misconceptions_of(self.lab) if known.todo == todo_id]
+
+
+def _name(misconception: Misconception) -> Name:
+    return misconception.todo, misconception.name
 
 
 def _hearing(misconception: Misconception, evidence: Evidence) -> Hearing:
