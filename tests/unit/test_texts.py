@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from infralens.authoring.beginning import begin_lab
 from infralens.authoring.texts import READ, dead_readings, says_masked, unfinished
 from infralens.cli import main
 from infralens.examiner.mistakes.misconceptions import likely_reading
@@ -63,6 +65,17 @@ def test_a_handbook_page_that_is_left_to_write_is_a_fault_and_labs_of_ones_own_a
     assert run(main, ["--labs", "my labs", "init", "work"]).exit_code == 0
     assert (tmp_path / "work" / "mine" / "lab-07-my-own" / "my_own.py").is_file()
     assert (tmp_path / "work" / "handbook" / "scheduler.md").is_file()
+
+
+@pytest.mark.parametrize("title", ['a: "b" # c', 'back\\slash"', "- [x, {{ 1 }}", "Café ∇"])
+def test_a_new_lab_has_any_title(tmp_path: Path, title: str) -> None:
+    written = begin_lab("mine", "lab-07", title, tmp_path)
+    assert find_lab("mine/lab-07", find_labs([tmp_path])).title == title
+    for path in written:
+        if path.suffix == ".py":
+            said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            assert said is not None
+            assert said.startswith(title)
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)

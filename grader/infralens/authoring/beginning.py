@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
     folder, file = f"{lab}-{slug}", f"{slug.replace('-', '_')}.py"
     facts = {
         "title": title,
+        "quoted": json.dumps(title, ensure_ascii=False),  # YAML's quoted texts hold JSON's
+        "documented": title.replace("\\", r"\\").replace('"', r"\""),
         "lab": lab,
         "track": track,
         "number": int(match[1]),
