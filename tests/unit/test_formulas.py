@@ -32,6 +32,9 @@ def words_of(html: str) -> str:
         ("(a)·(b) / c", "(</mo><mi>b</mi>"),
         ("init_noise_sigma", "<mtext class='code'>init_noise_sigma</mtext>"),
         ("a<b", "<mo>&lt;</mo>"),
+        ("∇ log p", '<mi>log</mi><mspace width="0.2em"/><mi>p</mi>'),
+        ("e^(a / b)", '<mi>a</mi><mo lspace="0" rspace="0">/</mo><mi>b</mi>'),
+        ("Norm_1e-6(x)", "<msub><mi>Norm</mi>"),
     ],
 )
 def test_a_formula_is_set(written: str, told: str) -> None:
@@ -76,6 +79,7 @@ def test_what_stands_below_each_other_does_so_in_a_block() -> None:
         "",
     ]
     assert 'colspan="2"' in rows[1]
+    assert "<math" not in block("one thing  = another of them")
     parted = block("ab = c\nd  = e\n").split("</tr>")
     assert [words_of(cell) for cell in parted[0].split("</td>")] == ["ab", "=c", ""]
 

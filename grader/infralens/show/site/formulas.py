@@ -18,7 +18,7 @@ LETTER = "A-Za-z\u0391-\u03c9\u1fb1∇∂∞"
 TOKEN = re.compile(
     rf"""(?P<space>\s+)
     |(?P<words>"[^"]*")
-    |(?P<code>v_prediction|s_churn|[A-Za-z]\w*(?:\.[A-Za-z]\w*)+|\.[a-z]\w*|[A-Za-z]{{2,}}(?:_\w+)*_\w{{2,}}(?:_\w+)*)
+    |(?P<code>v_prediction|s_churn|[A-Za-z]\w*(?:\.[A-Za-z]\w*)+|\.[a-z]\w*|[A-Za-z]{{2,}}(?:_\w+)*_[A-Za-z]\w+(?:_\w+)*)
     |(?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?(?:e-?\d+)?|\.\d+|[½¼])
     |(?P<large>[Σ∫])
     |(?P<name>[{LETTER}][\u0300-\u036f]?\d+(?![{LETTER}])|[{LETTER}][\u0300-\u036f]?[{LETTER}]*)
@@ -84,8 +84,10 @@ class _Reader:
             if token.kind == "sign":
                 self.at += 1
                 found.append(_sign(token.text))
-            else:
-                found.append(self._product())
+                continue
+            if found and not found[-1].startswith("<mo"):
+                found.append('<mspace width="0.2em"/>')  # log p
+            found.append(self._product())
         return "".join(found)
 
     def _product(self) -> str:
@@ -193,7 +195,9 @@ class _Reader:
         """What a `_` or a `^` binds: what is in parentheses, else a name or a number."""
         token = self._taken()
         if token.kind == "open":
+            shown, self.display = self.display, False  # a fraction would be too small to read
             row = self.row()
+            self.display = shown
             self._taken()
             return row
         if token.kind not in ("name", "number"):
@@ -285,6 +289,16 @@ def is_formula(text: str) -> bool:
     return told and not _listed(tokens) and not any(map(_beside, tokens, tokens[1:]))
 
 
+def may_be_set(text: str) -> bool:
+    """Whether a text reads as a formula where something tells that it is one: `mean`, `u, c`."""
+    try:
+        mathml(text)
+        tokens = list(_tokens(text))
+    except FormulaError:
+        return False
+    return not any(map(_beside, tokens, tokens[1:]))
+
+
 def _listed(tokens: list[_Token]) -> bool:
     """Whether a comma or a colon parts what stands there, as in a sentence."""
     depth = 0
@@ -297,7 +311,7 @@ def _listed(tokens: list[_Token]) -> bool:
 
 def _beside(one: _Token, other: _Token) -> bool:
     """Whether two words stand beside each other, as they do in a sentence."""
-    if not other.spaced or one.text in CALLED or one.text == "∇":
+    if not other.spaced or {one.text, other.text} & CALLED or one.text == "∇":
         return False
     if re.fullmatch("d[a-zα-ω]", other.text):  # behind an integral
         return False

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from infralens.show.site.formulas import FormulaError, is_formula, mathml, pieces_of
+from infralens.show.site.formulas import is_formula, mathml, may_be_set, pieces_of
 
 FENCE = "formula"
+ENDS = ",;"
+FEW = 16  # so few letters stay in one line
 CELL = re.compile(r"\S+(?: \S+)*")  # two spaces part what stands beside each other
 
 
@@ -39,7 +41,7 @@ def _joined(cells: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """The cells of a line; words at its end are one, so that they push no column aside."""
     while len(cells) > 2 and not any(is_formula(text) for _, text in cells[-2:]):
         (start, text), (_, more) = cells[-2:]
-        cells = [*cells[:-2], (start, f"{text} {more}")]
+        cells = [*cells[:-2], (start, f"{text}\u2003{more}")]
     return cells
 
 
@@ -51,9 +53,11 @@ def _row(cells: list[tuple[int, str]], columns: list[int]) -> str:
             told.append(f'<td colspan="{first - at}"></td>')
         rest = cells[number + 1 :]
         at = columns.index(rest[0][0]) if rest else len(columns)
-        set_alone = (bool(rest) and rest[0][1].startswith("=")) or is_formula(text)
+        before_sign = bool(rest) and rest[0][1].startswith("=") and may_be_set(text)
+        set_alone = before_sign or is_formula(text.rstrip(ENDS))
+        wraps = not set_alone and len(text) > FEW
         told.append(
-            f'<td colspan="{at - first}" class="{"alone" if set_alone else "words"}">'
+            f'<td colspan="{at - first}" class="{"words" if wraps else "whole"}">'
             f"{_cell(text, set_alone)}</td>"
         )
     return "".join(told)
@@ -61,10 +65,8 @@ def _row(cells: list[tuple[int, str]], columns: list[int]) -> str:
 
 def _cell(text: str, set_alone: bool) -> str:
     if set_alone:
-        try:
-            return mathml(text, display=True)
-        except FormulaError:
-            pass  # `row y` before its sign: words
+        formula = text.rstrip(ENDS)
+        return mathml(formula, display=True) + text[len(formula) :]
     return "".join(
         piece if is_set else escape(piece) for is_set, piece in pieces_of(text, display=True)
     )
