@@ -112,6 +112,31 @@ def test_a_folder_that_may_not_be_written_is_told_at_once(here: Path) -> None:
     assert "Permission denied" in result.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Workspace(here).file(find_lab("lab-03", find_labs()))
+    path.unlink()
+    os.mkfifo(path)
+    grading_with(monkeypatch, lambda lab, path, **options: None)
+    assert "scheduler.py is not a regular file" in run("grade", "--all").stderr
+    assert watching._text(path) == ""
+    monkeypatch.setattr(Lab, "stub", here / "pipe")
+    os.mkfifo(here / "pipe")
+    assert "lab-03 has no stub to put back" in run("reset", "lab-03").stderr
+
+
+def test_a_quiz_that_breaks_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(lab: Lab) -> None:
+        raise SystemExit(0)
+
+    monkeypatch.setattr("infralens.quiz.questions_of", broken)
+    result = run("quiz", "lab-03")
+    assert result.exit_code == 3
+    assert "The quiz of lab-03 raises SystemExit: 0." in result.stderr
+
+
 def test_a_lab_without_a_stub_cannot_be_reset(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lab, "stub", here / "nothing.py")
     result = run("reset", "lab-03")

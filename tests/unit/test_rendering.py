@@ -153,6 +153,14 @@ def test_the_page_is_printed_and_then_its_section(workshop: Any) -> None:
     assert "hidden" not in text
 
 
+def test_a_page_that_is_not_utf8_is_shown_all_the_same(workshop: Any) -> None:
+    lab = workshop.lab("")
+    lab.page.write_bytes("# Café\n".encode("latin-1"))
+    shown = io.StringIO()
+    show_page(lab, Console(file=shown, width=80))
+    assert "Caf\ufffd" in shown.getvalue()
+
+
 def test_a_page_without_a_handbook_is_printed_alone(workshop: Any) -> None:
     shown = io.StringIO()
     show_page(workshop.lab(""), Console(file=shown, width=80))
