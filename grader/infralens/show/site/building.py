@@ -120,6 +120,7 @@ def _settings() -> dict[str, Any]:
         "html_theme": "furo",
         "html_title": "InfraLens",
         "html_static_path": [str(STATIC)],
+        "html_favicon": str(STATIC / "icon.svg"),
         "html_css_files": ["site.css"],
         "html_js_files": ["site.js"],
         "html_copy_source": False,
