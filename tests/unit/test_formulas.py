@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from infralens.labs import find_labs
-from infralens.show.site.formulas import FormulaError, is_formula, mathml, pieces_of
+from infralens.show.site.formulas import mathml
+from infralens.show.site.sentences import is_formula, pieces_of
+from infralens.show.site.tokens import FormulaError
 from infralens.show.site.typesetting import FENCE, block
 
 EXERCISES = find_labs()[0].place.exercises

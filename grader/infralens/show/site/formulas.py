@@ -8,43 +8,9 @@ is its index; a ` / ` with spaces is a fraction where there is room for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 
-RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁽⁾ʲᵀ", "0123456789()jT", strict=True))
-LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉ᵢⱼ", "0123456789ij", strict=True))
-LETTER = "A-Za-z\u0391-\u03c9\u1fb1∇∂∞"
-TOKEN = re.compile(
-    rf"""(?P<space>\s+)
-    |(?P<words>"[^"]*")
-    |(?P<code>v_prediction|s_churn|[A-Za-z]\w*(?:\.[A-Za-z]\w*)+|\.[a-z]\w*|[A-Za-z]{{2,}}(?:_\w+)*_[A-Za-z]\w+(?:_\w+)*)
-    |(?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?(?:e-?\d+)?|\.\d+|[½¼])
-    |(?P<large>[Σ∫])
-    |(?P<name>[{LETTER}][\u0300-\u036f]?\d+(?![{LETTER}])|[{LETTER}][\u0300-\u036f]?[{LETTER}]*)
-    |(?P<raised>[{"".join(RAISED)}]+)
-    |(?P<lowered>[{"".join(LOWERED)}]+)
-    |(?P<bound>[_^])
-    |(?P<prime>['′]+)
-    |(?P<root>√)
-    |(?P<open>[(\[])
-    |(?P<close>[)\]])
-    |(?P<norm>‖)
-    |(?P<sign>···|//|\?|[-=+−·/×*≤≥<>≈~→⇔,:;.…|∈%])""",
-    re.VERBOSE,
-)
-PRODUCT = frozenset("·×*")
-
-
-class FormulaError(ValueError):
-    """A text that is no formula."""
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    spaced: bool  # white space stands before it
+from infralens.show.site.tokens import LOWERED, PRODUCT, RAISED, FormulaError, Token, tokens_of
 
 
 def mathml(formula: str, *, display: bool = False) -> str:
@@ -52,7 +18,7 @@ def mathml(formula: str, *, display: bool = False) -> str:
 
     FormulaError where the text is none.
     """
-    reader = _Reader(list(_tokens(formula)), display)
+    reader = _Reader(list(tokens_of(formula)), display)
     row = reader.row()
     if reader.at < len(reader.tokens):
         raise FormulaError(f"{formula!r} closes what it did not open")
@@ -60,20 +26,8 @@ def mathml(formula: str, *, display: bool = False) -> str:
     return f"<math{style}>{row}</math>"
 
 
-def _tokens(formula: str) -> Iterator[_Token]:
-    at, spaced = 0, False
-    while at < len(formula):
-        match = TOKEN.match(formula, at)
-        if match is None or match.lastgroup is None:
-            raise FormulaError(f"{formula!r} has {formula[at]!r}")
-        at = match.end()
-        if match.lastgroup != "space":
-            yield _Token(match.lastgroup, match[0], spaced)
-        spaced = match.lastgroup == "space"
-
-
 class _Reader:
-    def __init__(self, tokens: list[_Token], display: bool) -> None:
+    def __init__(self, tokens: list[Token], display: bool) -> None:
         self.tokens, self.display, self.at = tokens, display, 0
         self.in_norm = False
 
@@ -144,7 +98,7 @@ class _Reader:
             base = f"<mrow>{base}{self._group(token2)}</mrow>"
         return base
 
-    def _group(self, opening: _Token) -> str:
+    def _group(self, opening: Token) -> str:
         row = self.row()
         closing = self._taken()
         fence = '<mo fence="true" stretchy="{}">{}</mo>'
@@ -162,7 +116,7 @@ class _Reader:
         bar = '<mo stretchy="false" lspace="0" rspace="0">‖</mo>'
         return f"<mrow>{bar}{row}{bar}</mrow>"
 
-    def _closes(self, token: _Token) -> bool:
+    def _closes(self, token: Token) -> bool:
         return token.kind == "close" or (token.kind == "norm" and self.in_norm)
 
     def _scripted(self, base: str, below: str) -> str:
@@ -204,14 +158,14 @@ class _Reader:
             raise FormulaError(f"nothing can be bound to {token.text!r}")
         return _plain(token.text)
 
-    def _next(self) -> _Token | None:
+    def _next(self) -> Token | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def _ended(self) -> bool:
         token = self._next()
         return token is None or self._closes(token)
 
-    def _taken(self) -> _Token:
+    def _taken(self) -> Token:
         token = self._next()
         if token is None:
             raise FormulaError("the formula breaks off")
@@ -260,135 +214,3 @@ def _balanced(row: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
-
-
-TELLING = frozenset({"sign", "bound", "root", "raised", "lowered", "prime"})
-# One letter is a quantity, if it is no word; with a digit behind it, it has an index.
-ALONE = re.compile(r"[b-z\u0391-\u03c9\u1fb1][\u0300-\u036f]?|[a-oq-z]\d{1,2}")
-TOLD = re.compile(
-    r"[√_^¹²³ᵢᵀ∇·]|'(?!\w)|\b[a-oq-z]\d{1,2}\b|[\u0391-\u03c9\u1fb1]"
-    r"|\b[A-Za-z] [-=+−/<>≤≥≈]|[-=+−/<>≤≥≈] [A-Za-z]\b"
-)
-ENDS = (",", ".", ";", ":", "?")  # of what a sentence says before it goes on
-QUOTE = '"'
-NO_START = re.compile(r"[=+·/×*≤≥<>≈~→⇔,:;|∈%?]")
-NO_END = re.compile(r"[-−=+·/×*≤≥<>≈~→⇔,:;.|∈%?]$")
-CALLED = frozenset(
-    {"log", "exp", "sin", "cos", "min", "max", "softmax", "std", "clamp", "SNR", "KL"}
-)
-
-
-def is_formula(text: str) -> bool:
-    """Whether a text is a formula as a whole, and not words beside each other or a single one."""
-    try:
-        mathml(text)
-        tokens = list(_tokens(text))
-    except FormulaError:
-        return False
-    told = any(token.kind in TELLING or ALONE.fullmatch(token.text) for token in tokens)
-    return told and not _listed(tokens) and not any(map(_beside, tokens, tokens[1:]))
-
-
-def may_be_set(text: str) -> bool:
-    """Whether a text reads as a formula where something tells that it is one: `mean`, `u, c`."""
-    try:
-        mathml(text)
-        tokens = list(_tokens(text))
-    except FormulaError:
-        return False
-    return not any(map(_beside, tokens, tokens[1:]))
-
-
-def _listed(tokens: list[_Token]) -> bool:
-    """Whether a comma or a colon parts what stands there, as in a sentence."""
-    depth = 0
-    for token in tokens:
-        depth += (token.kind == "open") - (token.kind == "close")
-        if token.text == ":" or (token.text == "," and depth == 0):
-            return True
-    return False
-
-
-def _beside(one: _Token, other: _Token) -> bool:
-    """Whether two words stand beside each other, as they do in a sentence."""
-    if not other.spaced or {one.text, other.text} & CALLED or one.text == "∇":
-        return False
-    if re.fullmatch("d[a-zα-ω]", other.text):  # behind an integral
-        return False
-    things = ("name", "code", "words", "number")
-    return one.kind in things and (other.kind in things or other.kind == "open")
-
-
-def pieces_of(text: str, *, display: bool = False) -> Iterator[tuple[bool, str]]:
-    """The text in pieces: (False, words as they are) and (True, a formula as MathML)."""
-    parts = re.split(r"(\s+)", text)  # a white space is at odd places
-    plain: list[str] = []
-    at = 0
-    while at < len(parts):
-        found = None
-        if parts[at] and at % 2 == 0:
-            found = _longest(parts, at)
-        if found is None:
-            plain.append(parts[at])
-            at += 1
-            continue
-        end, before, formula, after = found
-        plain.append(before)
-        if words := "".join(plain):
-            yield False, words
-        yield True, mathml(formula, display=display)
-        plain = [after]
-        at = end
-    if words := "".join(plain):
-        yield False, words
-
-
-def _longest(parts: list[str], start: int) -> tuple[int, str, str, str] | None:
-    """The longest formula that begins here: where it ends, and what stands about it in its words.
-
-    Names of several letters are words, but for those of functions: the rest is left as it is.
-    """
-    end, depth = start, 0
-    while end < len(parts) and parts[end] and _may_belong(parts[end]):
-        depth += sum(map(parts[end].count, "([")) - sum(map(parts[end].count, ")]"))
-        end += 2
-        if depth <= 0 and parts[end - 2].endswith(ENDS):
-            break
-    for stop in range(end - 2, start - 1, -2):
-        whole = "".join(parts[start : stop + 1])
-        for before, formula, after in _trimmed(whole):
-            ends = NO_START.match(formula) or NO_END.search(formula)
-            if _is_told(formula) and is_formula(formula) and not ends:
-                return stop + 1, before, formula, after
-    return None
-
-
-def _trimmed(text: str) -> Iterator[tuple[str, str, str]]:
-    """A text without the marks of a sentence about it; with its own parentheses first."""
-    unquoted = text.lstrip(QUOTE)
-    before, body = text[: len(text) - len(unquoted)], unquoted.rstrip("".join(ENDS) + QUOTE)
-    after = unquoted[len(body) :]
-    yield before, body, after
-    if body.startswith(("(", "[")):
-        yield before + body[0], body[1:], after
-    if body.endswith((")", "]")):
-        yield before, body[:-1], body[-1] + after
-
-
-def _may_belong(chunk: str) -> bool:
-    try:
-        tokens = list(_tokens(chunk.strip(QUOTE)))
-    except FormulaError:
-        return False
-    bound = False
-    for token in tokens:
-        long = token.kind == "name" and re.match(r"[A-Za-z]{2}", token.text)
-        if token.kind in ("code", "words") or (long and not bound and token.text not in CALLED):
-            return False
-        bound = token.kind == "bound" or (bound and token.kind == "open")
-    return True
-
-
-def _is_told(formula: str) -> bool:
-    """Whether anything in it needs to be set: a root, an index, a letter with a sign."""
-    return TOLD.search(formula) is not None or ALONE.fullmatch(formula) is not None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from infralens.show.site.formulas import is_formula, mathml, may_be_set, pieces_of
+from infralens.show.site.formulas import mathml
+from infralens.show.site.sentences import is_formula, may_be_set, pieces_of
 
 FENCE = "formula"
 ENDS = ",;"
