@@ -54,14 +54,20 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page whose every error and every way out of the machine fails the test."""
     page = browser.new_page()
+    said = overheard(page)
+    yield page
+    page.close()
+    assert said == []
+
+
+def overheard(page: Page) -> list[str]:
+    """What goes wrong on a page and what it asks the network for, as it comes."""
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: said.append(request.url) if is_far(request.url) else None)
     page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
-    yield page
-    page.close()
-    assert said == []
+    return said
 
 
 def is_far(address: str) -> bool:
@@ -135,11 +141,6 @@ def test_every_page_opens_and_can_be_read_and_its_links_lead_somewhere(
     assert len(opened) > len(LABS)
 
 
-def test_the_guard_of_contrast_sees_what_is_pale(page: Page) -> None:
-    page.set_content("<p class=pale style='color:#999;background:#fff'>a</p><p>b</p>")
-    assert page.evaluate(PALE) == ["pale: 2.85"]
-
-
 def test_formulas_are_set_and_none_is_left_as_it_is_written(site: Path, page: Page) -> None:
     page.goto((site / "handbook" / "process.html").as_uri())
     heights = page.eval_on_selector_all(
@@ -152,8 +153,8 @@ def test_formulas_are_set_and_none_is_left_as_it_is_written(site: Path, page: Pa
     assert not re.findall(r"√|(?<!\w)\w_[\w(]\S*", left.replace("v_prediction", ""))
 
 
-def test_the_keyboard_reaches_all(site: Path, page: Page) -> None:
-    page.goto(lab_page(site))
+def unreached(page: Page) -> list[str]:
+    """What can be seen and used, and is not come to by the key Tab."""
     count = page.evaluate(
         """() => {
           window.awaited = new Set([...document.querySelectorAll("a[href], button, summary, input")]
@@ -165,7 +166,26 @@ def test_the_keyboard_reaches_all(site: Path, page: Page) -> None:
     )
     for _ in range(count + 20):
         page.keyboard.press("Tab")
-    assert page.evaluate("[...window.awaited].map(x => x.outerHTML)") == []
+    left: list[str] = page.evaluate("[...window.awaited].map(x => x.outerHTML)")
+    return left
+
+
+def test_the_keyboard_reaches_all(site: Path, page: Page) -> None:
+    page.goto(lab_page(site))
+    assert unreached(page) == []
+
+
+def test_what_is_pale_or_out_of_reach_or_far_away_is_seen(browser: Browser) -> None:
+    page = browser.new_page()
+    said = overheard(page)
+    page.set_content(
+        "<p class=pale style='color:#999;background:#fff'>a</p><p>b</p>"
+        "<a href='#'>in reach</a><a href='#' tabindex=-1>out</a><img src='http://127.0.0.1:9/x'>"
+    )
+    assert page.evaluate(PALE) == ["pale: 2.85"]
+    assert unreached(page) == ['<a href="#" tabindex="-1">out</a>']
+    assert "http://127.0.0.1:9/x" in said
+    page.close()
 
 
 def test_the_search_finds_a_term(site: Path, page: Page) -> None:

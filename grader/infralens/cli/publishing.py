@@ -38,6 +38,8 @@ def site(out: Path, mine: bool, serve: bool) -> None:
             count = build_site(all_labs(), out, _answers, status.update, sources)
         except SiteError as error:
             raise BrokenKitError(str(error)) from None
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written: {error.strerror or error}.") from None
     say(f"{count} pages written to {out}.")
     if serve:
         _serve(out)
