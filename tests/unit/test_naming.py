@@ -18,7 +18,7 @@ from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.compare.same import same_answer
 from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
-from infralens.examiner.mistakes.naming import NAMING_SECONDS, Names
+from infralens.examiner.mistakes.naming import MOST_RIGHT, NAMING_SECONDS, Names
 from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
@@ -447,3 +447,23 @@ def test_what_a_case_said_is_not_taken_for_what_the_next_says(pair: Names) -> No
             check(RehearsedCandidate({"f": torch.abs}))
         assert pair.find("90.1", "test_f", trial, caught.value, check) is None
     assert sum("tripled" in key for key in pair.fits) == 20
+
+
+def test_what_fails_where_the_learner_is_right_is_said_in_no_check(pair: Names) -> None:
+    """One check has found it out; the others hear only some of what passed."""
+
+    def note_right(check_name: str, x: torch.Tensor) -> None:
+        def check(candidate: Any) -> None:
+            assert_matches(candidate.f(x), library=lambda: x, truth=lambda: x.double())
+
+        trial = Trial()
+        with running(trial):
+            check(RehearsedCandidate({"f": lambda n: n}))
+        pair.note_right("90.1", check_name, trial, check)
+
+    for turn in range(MOST_RIGHT):
+        note_right(f"test_short_{turn}", MANY[:2])
+    note_right("test_one", -MANY)
+    for check_name in ("test_one", "test_two"):
+        assert seen(pair, check_name, "f", refuse) == "refusing"
+    assert [settled(pair, name, "refusing") for name in ("test_one", "test_two")] == [None, None]

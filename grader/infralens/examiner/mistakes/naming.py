@@ -452,6 +452,8 @@ class Names:
         """
         own = {name.partition(".")[0] for name in self.lab.todo_of_name}
         heard = [one for one in self.rights[todo_id] if one.called & own <= called]
+        if any(self.failed.get((misconception.name, id(one))) for one in heard):
+            return True  # as another check has found out
         heard.sort(key=lambda one: one.check_name != check_name)
         for one in heard[:MOST_RIGHT]:
             key = misconception.name, id(one)
