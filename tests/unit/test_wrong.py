@@ -12,7 +12,7 @@ import pytest
 from infralens.authoring import judging_wrong
 from infralens.authoring.judging_wrong import judge_wrong
 from infralens.grading import Wishes, rehearse
-from infralens.labs import Lab, Limits
+from infralens.labs import Lab, Limits, find_lab, find_labs
 from infralens.wrong import BadWrongAnswerError, Edit, EditError, edited, wrong_answers
 
 TEXT = """def f(x):
@@ -257,3 +257,53 @@ def test_a_wrong_answer_that_never_ends_is_stopped(workshop: Any, tmp_path: Path
     report = judge_wrong(replace(lab, limits=limits), wrong, path, workshop.warm, seed=1)
     assert report.todos[0].checks[0].status == "timeout"
     assert not path.exists()
+
+
+NATURAL = {  # what learners and other projects wrote, by todo
+    "diffusers/lab-02": {
+        "2.1": ("noise-weight-without-root",),
+        "2.3": ("deviation-for-variance",),
+        "2.4": ("neighbour-for-the-previous-step",),
+    },
+    "diffusers/lab-03": {
+        "3.1": ("trailing-by-whole-strides",),
+        "3.2": ("karras-down-to-zero",),
+        "3.4": ("levels-exchanged",),
+        "3.5": ("flow-timesteps-made-whole", "length-ignored"),
+    },
+    "diffusers/lab-04": {"4.5": ("step-from-scaled-latents", "loop-index-for-t")},
+    "diffusers/lab-05": {"5.1": ("eight-hard-coded", "a-halving-in-every-block")},
+    "diffusers/lab-06": {
+        "6.5": (
+            "step-from-the-scaled-latents",
+            "turn-number-for-the-timestep",
+            "generator-not-passed-to-step",
+        )
+    },
+    "diffusers/lab-07": {
+        "7.1": ("timestep-in-half-precision", "frequencies-from-one"),
+        "7.2": ("heads-interleaved",),
+    },
+    "diffusers/lab-08": {
+        "8.1": ("alpha-zero-taken-as-missing",),
+        "8.6": ("every-key-must-hold-lora", "alpha-looked-for-anywhere"),
+    },
+    "diffusers/lab-09": {"9.4": ("window-in-whole-turns", "turns-judged-by-their-end")},
+    "diffusers/lab-10": {
+        "10.2": ("logarithms-added",),
+        "10.3": ("last-tile-moved-back", "stops-when-covered"),
+        "10.4": ("batch-axis-lost",),
+    },
+    "diffsynth/lab-04": {
+        "4.1": ("denoiser-asked-with-the-first-state", "generator-not-passed"),
+        "4.2": ("order-of-add-noise-in-flow",),
+    },
+}
+
+
+@pytest.mark.parametrize("lab", NATURAL)
+def test_mistakes_that_come_naturally_have_a_name(lab: str) -> None:
+    """That each is said of its answer, `check` proves."""
+    known = wrong_answers(find_lab(lab, find_labs()))
+    for todo, names in NATURAL[lab].items():
+        assert set(names) <= {one.name for one in known if one.todo == todo and one.says}
