@@ -17,7 +17,7 @@ from infralens.labs import Lab, Todo
 @click.option("--mine", is_flag=True, help="With the library's own lines at todos that you passed.")
 @click.option("--serve", is_flag=True, help="Then show it at an address of this machine.")
 def site(out: Path, mine: bool, serve: bool) -> None:
-    """Make a web site of the handbook and the labs in the folder OUT.
+    """Make a web site of handbook and labs in the folder OUT.
 
     It needs no network and no server. Hints and checkpoints unfold; no answer to a todo is in it.
     An earlier site at OUT is replaced once the new one is whole.
