@@ -1401,6 +1401,7 @@ UNKNOWN = {
     "an adapter's name": ".lora_A.default.weight",
     "an alpha without a dot": "_alpha",
     "an alpha in capitals": ".Alpha",
+    "a weight of alpha": ".alpha.weight",
 }
 UNKNOWN_PAIRS = {
     "a dot in peft's": (".lora.A.weight", ".lora.B.weight"),
