@@ -22,6 +22,13 @@ USES = {
     "assert_equals(helped(mine), value=1.0)": "arithmetic",
     "a, b = unpack(mine, 'a', 'b'); assert_equals(a - 1, value=1)": "arithmetic",
     "assert_equals(1, value=mine)": "mine as value of an assertion",
+    "assert_equals(1 if mine else 2, value=1)": "mine as a condition",
+    "assert_equals(not mine, value=1)": "mine as a condition",
+    "assert_equals(mine and 1, value=1)": "mine as a condition",
+    "assert_equals([a for a in [1] if mine], value=1)": "mine as a condition",
+    "if mine: assert_equals(1, value=1)": "mine as a condition",
+    "assert_equals(f'{mine:.3f}', value='1')": "mine as text",
+    "assert_equals('{:.3f}'.format(mine), value='1')": "handed to '{:.3f}'.format",
     "assert_tensor(torch.ones(1), shape=mine)": "mine as shape of an assertion",
     "case = Case(1); assert_equals(case.made(mine), value=1)": "arithmetic",
     "case = Case(1); assert_equals(case.answered(candidate) + 1, value=1)": "arithmetic",
@@ -44,6 +51,10 @@ CLEAN = (
     "assert_form(mine, ['int']); assert_equals(mine[0] + 1, value=1)",
     "assert_equals(form_of(mine) == 'int', value=True)",
     "name = 'f'; assert_equals(getattr(candidate, name)(mine), value=1)",
+    "assert_equals(1 if isinstance(mine, list) and len(mine) else 2, value=1)",
+    "assert_equals([part for part in mine if part.endswith('a')], value=1)",
+    "assert_equals(1 if mine is None else 2, value=1)",
+    "assert_number(mine); assert_equals(f'{mine:.3f}' if mine else 0, value='1')",
 )
 HELPERS = """
 def helped(x):

@@ -2,9 +2,9 @@
 
 An answer is a suspect until an assertion has passed it. Before that no closure of an assertion may
 hold it, no equality may have it on the other side, and nothing may compute with it: not arithmetic,
-a comparison, `float()`, a method of a tensor nor a function of torch. The suite is read, never run.
-Helpers are followed through their calls, as are methods of the suite's own classes, which are known
-by their names alone; what a lent function does is not.
+a comparison, a condition, a text made of it, `float()`, a method of a tensor nor a function of
+torch. The suite is read, never run. Helpers are followed through their calls, as are methods of the
+suite's own classes, which are known by their names alone; what a lent function does is not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ HARMLESS = {
     *("any", "told", "comparable", "form_of", "set_state", "with_gradients", "kind"),
 }
 LOOKING = {"shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda"}
-LOOKED_WITH = {"dim", "size", "numel", "is_floating_point", "keys", "data_ptr"}
+LOOKED_WITH = {
+    *("dim", "size", "numel", "is_floating_point", "is_complex", "keys", "data_ptr"),
+    *("endswith", "startswith"),
+}
 COMPUTING = {
     *("abs", "add", "all", "allclose", "amax", "amin", "any", "argmax", "bool", "chunk", "clamp"),
     *("clone", "contiguous", "cpu", "cumsum", "detach", "diff", "div", "double", "einsum", "eq"),
@@ -224,10 +227,10 @@ class _Reader:
                 self.read(node.body)
             self.read(node.orelse)
         elif isinstance(node, ast.While):
-            self.taint(node.test)
+            self._truth(node.test)
             self.read(node.body)
         elif isinstance(node, ast.If):
-            self.taint(node.test)
+            self._truth(node.test)
             earlier = dict(self.scope.names)
             self.read(node.body)
             after, self.scope.names = self.scope.names, earlier
@@ -322,6 +325,18 @@ class _Reader:
         self._held(node)
         return Taint.CLEAN
 
+    def _formattedvalue(self, node: ast.FormattedValue) -> Taint:
+        if self.taint(node.value) is Taint.SUSPECT:  # 1, 1.0 and "1" may be one text
+            self._flag(node, f"{_text(node.value)} as text")
+        return Taint.CLEAN
+
+    def _truth(self, node: ast.expr) -> Taint:
+        """The value of a condition: a suspect decides nothing."""
+        found = self.taint(node)
+        if found is Taint.SUSPECT:
+            self._flag(node, f"{_text(node)} as a condition")
+        return found
+
     def _attribute(self, node: ast.Attribute) -> Taint:
         if self.scope.has_passed(_text(node)):
             return Taint.CLEAN
@@ -348,9 +363,15 @@ class _Reader:
         return Taint.CLEAN
 
     def _unaryop(self, node: ast.UnaryOp) -> Taint:
-        if self.taint(node.operand) is Taint.SUSPECT and not isinstance(node.op, ast.Not):
+        if isinstance(node.op, ast.Not):
+            self._truth(node.operand)
+        elif self.taint(node.operand) is Taint.SUSPECT:
             self._flag(node, f"arithmetic: {_text(node)}")
         return Taint.CLEAN
+
+    def _boolop(self, node: ast.BoolOp) -> Taint:
+        *conditions, last = node.values
+        return max(self.taint(last), *map(self._truth, conditions))
 
     def _compare(self, node: ast.Compare) -> Taint:
         suspect = [self.taint(side) is Taint.SUSPECT for side in (node.left, *node.comparators)]
@@ -360,7 +381,7 @@ class _Reader:
         return Taint.CLEAN
 
     def _ifexp(self, node: ast.IfExp) -> Taint:
-        self.taint(node.test)
+        self._truth(node.test)
         return max(self.taint(node.body), self.taint(node.orelse))
 
     def _namedexpr(self, node: ast.NamedExpr) -> Taint:
@@ -384,7 +405,7 @@ class _Reader:
         for generator in generators:
             inner._bind(generator.target, inner._item(generator.iter))
             for test in generator.ifs:
-                inner.taint(test)
+                inner._truth(test)
         return max(inner.taint(part) for part in made)
 
     # Calls
@@ -469,7 +490,7 @@ class _Reader:
         if held is Taint.SUSPECT:
             if func.attr in ("append", "extend", "setdefault") and (root := _root(func.value)):
                 self.scope.names[root] = Taint.SUSPECT
-            elif func.attr not in ("join", "format") and not func.attr.startswith("assert_"):
+            elif func.attr != "join" and not func.attr.startswith("assert_"):
                 self._flag(node, f"an answer is handed to {_text(func)}")
         return Taint.CLEAN
 

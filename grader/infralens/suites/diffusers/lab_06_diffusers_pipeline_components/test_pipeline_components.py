@@ -208,10 +208,9 @@ def test_every_name_of_the_index_is_there(candidate: Any, draw: Draw, device: st
     )
 
 
-def told_shortly(part: dict[str, Any]) -> str:
-    """A component in a line: its class, its dtypes, and whether it is in training mode."""
-    mode = "in training mode" if part.get("training") else "in eval mode"
-    return f"{part['class']}, {part.get('dtypes', 'no weights')}, {mode}"
+def told_shortly(part: dict[str, Any]) -> dict[str, Any]:
+    """Of a component its class, its dtypes, and whether it is in training mode."""
+    return {name: part.get(name) for name in ("class", "dtypes", "training")}
 
 
 @todo("6.2", again=False)
