@@ -91,7 +91,7 @@ def write_out(path: Path, content: str | bytes) -> None:
 
     Folders are not made, and a pipe that nobody reads is an error at once.
     """
-    target = path.resolve()
+    target = real(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {target.parent}", str(path))
     if not path.exists() or target.is_file():
@@ -101,6 +101,11 @@ def write_out(path: Path, content: str | bytes) -> None:
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "wb") as file:
         file.write(_bytes(content))
+
+
+def real(path: Path) -> Path:
+    """The path behind every link. In a ring of links it is a link still."""
+    return Path(os.path.realpath(path))
 
 
 def refuse_links(root: Path, path: Path) -> None:

@@ -97,6 +97,17 @@ def test_what_cannot_be_done_is_told_at_once(here: Path, words: Sequence[str], s
 
 
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_links_in_a_ring_are_a_sentence(here: Path) -> None:
+    mine = here / "diffusers" / "lab-03-scheduler-reading" / "scheduler.py"
+    mine.unlink()
+    mine.symlink_to(mine)
+    for words in (["grade", "lab-03", "--output", str(mine)], ["reset", "lab-03"]):
+        result = run(*words)
+        assert result.exit_code == 2
+        assert "cannot be written: " in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
 def test_a_link_leads_to_no_other_repository(here: Path) -> None:
     """Such as the one in which the solutions lie."""
     (here / "hand").symlink_to(here / "diffusers")

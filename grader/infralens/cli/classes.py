@@ -129,7 +129,9 @@ def _handed_in(path: Path) -> Path:
 
 def _require_apart(submissions: Path, out: Path) -> None:
     """UsageError where results would lie among submissions, or over a course's own record."""
-    handed_in, there = _handed_in(submissions).resolve(), out.resolve()
+    from infralens.regular import real
+
+    handed_in, there = real(_handed_in(submissions)), real(out)
     if there == handed_in or handed_in in there.parents or there in handed_in.parents:
         raise UsageError(f"{out} holds the submissions; choose an --output of its own.")
 

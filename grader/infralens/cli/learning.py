@@ -235,12 +235,12 @@ MOST_BACKED_UP = 64 * 2**20
 def reset(lab: str) -> None:
     """Put the stub of LAB back. Your file is kept beside it as a backup."""
     from infralens import workspace
-    from infralens.regular import read_regular, refuse_links, write_below, write_new
+    from infralens.regular import read_regular, real, refuse_links, write_below, write_new
 
     chosen = lab_named(lab)
     here = workspace_or_usage(workspace.find_workspace(Path.cwd()), workspace)
     path = here.file(chosen)
-    if path.resolve() == chosen.stub.resolve():
+    if real(path) == real(chosen.stub):
         raise UsageError(
             f"{path} is the stub itself. Work in a workspace of your own: `infralens init DIR`."
         )
