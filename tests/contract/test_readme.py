@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,40 @@ def test_the_readme_says_what_the_level_of_processes_cannot_stop(word: str) -> N
     level = re.search(r"\* \*process\*:(.*?)\n\* \*sandbox\*", README, re.S)
     assert level is not None
     assert word in " ".join(level[1].split())
+
+
+ASKS = {"fetch", "state_of", "requires_grad"}  # a submission's process for what became of a thing
+
+
+def asking(lab: Lab) -> Iterator[str]:
+    """The todos of a lab whose checks, or the helpers that these use, ask so."""
+    (suite,) = lab.suite.glob("test_*.py")
+    tree = ast.parse(suite.read_text(encoding="utf-8"))
+    known = {
+        node.name: {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    for node in tree.body:
+        for mark in getattr(node, "decorator_list", ()):
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "todo":
+                used, before = known[node.name], set[str]()
+                while used != before:
+                    before = used
+                    used = used.union(*(known[name] for name in used if name in known))
+                if used & ASKS:
+                    yield mark.args[0].value
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
+def test_the_readme_says_which_todos_believe_the_submissions_own_process(lab: Lab) -> None:
+    """What lies there can be replaced by what it tells of: an instructor is to know."""
+    _, table = README.split("| todo | what its own process tells |")
+    told: set[str] = set()
+    for row in table.split("\n\n")[0].splitlines()[2:]:
+        todos = row.split("|")[1]
+        for first, last in re.findall(r"((?:diffsynth/)?\d+\.\d+)(?: to (\d+\.\d+))?", todos):
+            begin, end = int(first.rpartition(".")[2]), int((last or first).rpartition(".")[2])
+            told |= {f"{first.rpartition('.')[0]}.{n}" for n in range(begin, end + 1)}
+    track = "" if lab.track == "diffusers" else f"{lab.track}/"
+    assert {track + todo.rpartition("/")[2] for todo in asking(lab)} <= told
