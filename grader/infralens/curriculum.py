@@ -15,6 +15,7 @@ SCHEMA = Path(__file__).resolve().parent / "curriculum.schema.json"
 FILE = "curriculum.yaml"
 MOST_BYTES = 256 << 10
 HARDEST = 3
+PLAIN_STARS = str.maketrans("●○", "*-")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Step:
     def effort(self) -> str:
         """Difficulty and time, as a reader is told them: `●●○ 90 min`."""
         return f"{stars(self.difficulty)} {self.minutes} min"
+
+    def effort_in(self, encoding: str) -> str:
+        """The same for a terminal: with marks of ASCII where it can show no others."""
+        told = self.effort
+        return told if encoding.lower().startswith("utf") else told.translate(PLAIN_STARS)
 
 
 @dataclass(frozen=True)

@@ -649,6 +649,24 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...
     assert (done.returncode, done.stderr) == (2, told)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_closed_input_is_one_that_ends(tmp_path: Path) -> None:
+    done = in_shell('exec "$@" <&-', tmp_path, "interview", "lab-03")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Practise in a terminal" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX locales")
+@pytest.mark.parametrize("words", ["list", "read"])
+def test_difficulty_is_shown_where_only_ascii_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    shown = in_shell('exec "$@"', tmp_path, words).stdout
+    assert "*--" in shown
+    assert "??" not in shown
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps a folder that is in use")
 @pytest.mark.parametrize("words", [("list",), ("grade", "lab-03"), ("generate", "a star")])
 def test_a_deleted_current_folder_is_told_in_a_sentence(

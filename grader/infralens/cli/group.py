@@ -169,6 +169,9 @@ def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
         number = getattr(signal, name, None)  # Windows has only the first
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, lambda number, _: sys.exit(128 + number))
+    if sys.stdin is None:  # closed, as by `<&-`: it ends at once for who reads it
+        nothing = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  # closed with the command
+        sys.stdin = ctx.with_resource(nothing)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -70,7 +70,7 @@ def list_labs() -> None:
         upcoming = upcoming or (None if done else lab)
         style = "green" if done else ""
         quizzed = progress.quizzes.get(lab.id)
-        told = effort[lab.id].effort if lab.id in effort else ""
+        told = effort[lab.id].effort_in(console.encoding) if lab.id in effort else ""
         title = f"{lab.title} (quiz {quizzed[0]}/{quizzed[1]})" if quizzed else lab.title
         row: list[str | Text] = [
             Text(lab.short, "bold"),

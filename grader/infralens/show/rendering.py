@@ -64,7 +64,8 @@ def show_contents(path: Curriculum, labs: Sequence[Lab], place: Place, console: 
             )
         else:
             continue
-        table.add_row(name, *([called, step.effort] if wide else [f"{called} {step.effort}"]))
+        effort = step.effort_in(console.encoding)
+        table.add_row(name, *([called, effort] if wide else [f"{called} {effort}"]))
     for lab in labs:
         if path.step(lab.id) is None:  # of an author's own folder
             table.add_row(Text(lab.short, "bold"), lab.title)
