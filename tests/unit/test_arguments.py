@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -105,6 +106,20 @@ def test_links_in_a_ring_are_a_sentence(here: Path) -> None:
         result = run(*words)
         assert result.exit_code == 2
         assert "cannot be written: " in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes")
+def test_a_log_that_nobody_reads_is_told_at_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(here / "log")
+    monkeypatch.setenv("INFRALENS_LOG", str(here / "log"))
+    somebody = threading.Timer(5.0, os.open, [here / "log", os.O_RDONLY | os.O_NONBLOCK])
+    somebody.start()  # so that nothing waits for ever
+    result = run("list")
+    somebody.cancel()
+    assert result.exit_code == 2
+    assert "log, which cannot be written: " in result.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links")

@@ -138,13 +138,13 @@ def _unfit_place(error: OSError) -> str | None:
 
 def _require_log() -> None:
     """UsageError where INFRALENS_LOG names what nothing can be appended to."""
-    from infralens.examiner.service.log import HERE, VARIABLE
+    from infralens.examiner.service.log import HERE, VARIABLE, opened
 
     wished = os.environ.get(VARIABLE, "")
     if wished in ("", HERE):
         return
     try:
-        Path(wished).open("a", encoding="utf-8").close()
+        opened(Path(wished)).close()
     except OSError as error:
         sentence = f"{VARIABLE} names {wished}, which cannot be written: {error.strerror}."
         raise UsageError(sentence) from None

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 VARIABLE = "INFRALENS_LOG"
 HERE = "-"  # our own stderr
@@ -20,8 +21,14 @@ def as_wished(text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
     elif wished:
-        with contextlib.suppress(OSError), Path(wished).open("a", encoding="utf-8") as file:
+        with contextlib.suppress(OSError), opened(Path(wished)) as file:
             file.write(text)
+
+
+def opened(path: Path) -> TextIO:
+    """The file to append to. A pipe that nobody reads, or no longer, is an OSError at once."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+    return os.fdopen(os.open(path, flags, 0o666), "a", encoding="utf-8")
 
 
 def shown(printed: bytes) -> str:
