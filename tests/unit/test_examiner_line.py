@@ -60,10 +60,12 @@ def test_a_late_answer_is_not_the_next_ones() -> None:
     lab = replace(LAB, limits=replace(LAB.limits, lab_seconds=0))
     program = answering("time.sleep(60 if late else 0)")
     with examiner(serve=True, program=program, bounds=bounds) as one:
+        first = one.process.pid
         given_up = one.ask(replace(requested("late.py"), lab=lab))
         assert given_up.grader_error == "the examiner did not answer in time"
         with pytest.raises(UnreadableError, match="in time"):
             one.ask(requested("next.py"))
+        assert one.process.pid != first
 
 
 def test_an_answer_to_another_request_is_passed_over() -> None:
