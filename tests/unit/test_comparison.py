@@ -386,6 +386,13 @@ def test_a_comparison_outside_a_check_is_a_fault_of_the_grader() -> None:
         assert_equals(1, value=1)
 
 
+@pytest.mark.parametrize("with_what", [{}, {"library": lambda: 1, "value": 1}])
+def test_an_equality_has_one_other_side(trial: Trial, with_what: dict[str, Any]) -> None:
+    with pytest.raises(GraderFaultError, match="one of library= and value="):
+        assert_equals(1, **with_what)
+    assert_equals(None, value=None)
+
+
 # The same answer
 
 

@@ -159,10 +159,12 @@ def assert_equals(
     answer: Any,
     *,
     library: Callable[[], Any] | None = None,
-    value: Any = None,
+    value: Any = NO_ANSWER,
     what: str = "the result",
 ) -> None:
     """The answer is exactly the library's (or the given) value: whole numbers, texts, lists."""
+    if (library is None) == (value is NO_ANSWER):
+        raise GraderFaultError("assert_equals takes one of library= and value=")
     if not current_trial().compare(answer, "library" if library else "property"):
         return
     with judged(answer, *([library] if library else [])):
