@@ -30,8 +30,8 @@ class LoRALinear(nn.Module):
     def forward(self, x):
         if self.fused:
             return self.base(x)
-        share = torch.einsum("...i,ri,or->...o", x, self.lora_A, self.lora_B)
-        return torch.add(self.base(x), share, alpha=self.ratio)
+        share = torch.einsum("or,ri,...i->...o", self.lora_B, self.lora_A, x)
+        return self.ratio * share + self.base(x)  # laid out as the first of the two
 
 
 def inject(net, targets, depth, size):
