@@ -31,6 +31,7 @@ SEPARATION = 10.0  # times the tolerance: the nearest misconception and the all-
 HALF = ("float16", "bfloat16")
 LEVELS = (TRUSTED, "auto")  # auto is the sandbox, where there is one
 CROSSING = 3  # misconceptions that are graded as a learner's file is; the examiner runs the others
+TO_THE_FIRST_NAME = Wishes(stop="first failure")
 OnStep = Callable[[str], None]
 Choose = Callable[[Sequence[str]], Collection[str]] | None  # of the names of misconceptions
 
@@ -54,8 +55,8 @@ def prove(
     learners do, at the two levels in turn; the examiner runs the others.
     With `nameless`, wrong answers that have no name are judged too, and the names they get noted.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
-    asked, since another might be the one that it alone catches. With `using`, in an examiner that
-    is warm.
+    asked, since another might be the one that it alone catches, and the examiner goes no further
+    than to a failure that has its name. With `using`, in an examiner that is warm.
     """
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
@@ -236,11 +237,10 @@ def prove_misconceptions(bench: Workbench) -> None:
         # In the examiner one seed a todo: what one of them is found to answer serves the others.
         level = levels.get(number)
         seed = bench.first_seed + (number if level else bench.place_of(wrong.todo))
-        report = bench.judge(wrong, seed, level=level, wishes=Wishes())
+        report, killers = _judged(bench, wrong, seed, level)
         if report.grader_error:
             proof.fault(f"misconception {wrong.name}: {report.grader_error}")
             continue
-        killers = [check for _, check in unpassed(report)]
         if not killers:
             proof.fault(f"misconception {wrong.name} passes todo {wrong.todo} with seed {seed}")
             continue
@@ -254,6 +254,24 @@ def prove_misconceptions(bench: Workbench) -> None:
             proof.fault(f"misconception {wrong.name} is not named (seed {seed}; {named}; {said})")
         _record_kills(proof, wrong, killers)
         _record_confusions(proof, wrong.todo, wrong.name, killers)
+
+
+def _judged(
+    bench: Workbench, wrong: WrongAnswer, seed: int, level: str | None
+) -> tuple[Report, list[CheckResult]]:
+    """What comes of a misconception, and the checks that it fails.
+
+    Where it is not asked what each check is there for, the first failure is enough if it has the
+    name and lies far beyond the tolerance. What crosses is judged whole, as a learner's file is.
+    """
+    if bench.chosen is not None and level is None:
+        report = bench.judge(wrong, seed, wishes=TO_THE_FIRST_NAME)
+        killers = [check for _, check in unpassed(report) if check.status != "not_run"]
+        named = any(check.misconception == wrong.name for check in killers)
+        if report.grader_error or (named and max(map(_ratio, killers)) >= SEPARATION):
+            return report, killers
+    report = bench.judge(wrong, seed, level=level, wishes=Wishes())
+    return report, [check for _, check in unpassed(report)]
 
 
 def prove_nameless(bench: Workbench) -> None:
