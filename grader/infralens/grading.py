@@ -48,8 +48,12 @@ def grade(
     wishes: Wishes = Wishes(),  # noqa: B008  # frozen
     on_event: OnEvent = lambda event: None,
     using: Examiner | None = None,
+    alone: bool = False,
 ) -> Report:
-    """Grade one submission against one lab. With `using`, in a process that is already warm."""
+    """Grade one submission against one lab. With `using`, in a process that is already warm.
+
+    After one that is `alone`, among others at another level, no candidate is stocked.
+    """
     request = Request(
         lab=lab,
         submission=submission,
@@ -58,6 +62,7 @@ def grade(
         device=device,
         isolation=isolation,
         wishes=wishes,
+        alone=alone,
     )
     if using is not None:
         return using.ask(request, on_event)

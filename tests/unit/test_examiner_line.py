@@ -147,6 +147,30 @@ def test_where_no_candidate_starts_the_examiner_says_so_and_lives() -> None:
         assert "no candidate starts: [Errno 11] Resource temp" in str(report.grader_error)
 
 
+TOLD = """
+from infralens.examiner.service import libraries, serve, stock
+
+prepared = []
+stock.Spares.begin = libraries.Libraries.load = lambda *_: None
+stock.Spares.prepare = lambda *_: prepared.append(1)
+
+def told(work, service, emit):
+    emit({"event": "unreadable", "message": f"prepared {len(prepared)}"})
+
+serve._answer = told
+serve.main()
+"""
+
+
+def test_after_a_grade_that_is_alone_nothing_is_stocked() -> None:
+    """A candidate is started ahead only for a grade that may take it."""
+    request = requested(str(LAB.stub))
+    with examiner(serve=True, program=("-c", TOLD)) as one:
+        for alone, prepared in ((True, 1), (False, 2), (False, 4)):
+            with pytest.raises(UnreadableError, match=f"prepared {prepared}"):
+                one.ask(replace(request, id=str(prepared), alone=alone))
+
+
 def test_an_examiner_begins_by_removing_what_killed_ones_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -42,4 +42,5 @@ def judge_wrong(
         isolation=level or TRUSTED,
         wishes=wishes,
         using=using,
+        alone=level not in (None, TRUSTED),
     )

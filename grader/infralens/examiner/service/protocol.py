@@ -36,6 +36,7 @@ class Request:
 
     `rehearsed` is the name of a wrong answer of the lab's own to the todo, or "" for its solution:
     these are run in the examiner. `sabotaged` has it hear the library slightly wrong meanwhile.
+    After one that is `alone` no candidate is started ahead: what comes next has another setting.
     """
 
     lab: Lab
@@ -47,6 +48,7 @@ class Request:
     wishes: Wishes = Wishes()
     rehearsed: str | None = None
     sabotaged: bool = False
+    alone: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -82,6 +84,7 @@ class Request:
             "wishes": asdict(self.wishes),
             "rehearsed": self.rehearsed,
             "sabotaged": self.sabotaged,
+            "alone": self.alone,
         }
 
 

@@ -87,7 +87,7 @@ def main() -> None:
                 emit({"event": "grader_error", "message": f"no candidate starts: {error}"})
                 continue
             _answer(partial(_result, request, setting, service, emit), service, emit)
-            if spares.more_will_follow:
+            if spares.more_will_follow and not request["alone"]:
                 with contextlib.suppress(OSError):  # the next request says so, if it is still so
                     spares.prepare(setting)
     finally:
