@@ -40,6 +40,7 @@ try:
         "wishes": {"naming": "full", "stop": "never", "first": None},
         "rehearsed": None,
         "sabotaged": False,
+        "alone": False,
     }
     for number in grader_processes():
         if os.readlink(f"/proc/{number}/fd/0").startswith("pipe:"):
