@@ -25,6 +25,9 @@ pytestmark = [  # built once, by one worker
     pytest.mark.browser,
     pytest.mark.site,
     pytest.mark.xdist_group("site"),
+    pytest.mark.filterwarnings(
+        "ignore:.*MystReferenceResolver.app:PendingDeprecationWarning"
+    ),  # theirs
 ]
 
 
