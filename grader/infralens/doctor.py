@@ -142,13 +142,12 @@ def isolation() -> tuple[Finding, ...]:
     """Which level keeps a submission away from its judge; for a sandbox, the proof of it."""
     from infralens.examiner.isolation.launch import template_lacks
 
-    lacks = template_lacks()
-    value = "a copy of one that is ready" if lacks is None else "one by one, which takes seconds"
-    starts = (Finding("candidates", value, True, lacks or ""), *_system())
+    starts = (_started("candidates", template_lacks()), *_system())
     reason = unavailable()
     if reason is not None:
         level = Finding("isolation", "process", True, f"no sandbox: {reason}")
         return (*starts, level)
+    from infralens.examiner.isolation.entered import entering_lacks
     from infralens.examiner.isolation.probes import probe_the_sandbox
     from infralens.examiner.isolation.seccomp import refused
 
@@ -172,7 +171,14 @@ def isolation() -> tuple[Finding, ...]:
             bool(refused()),
             listed=refused(),
         ),
+        _started("  its candidates", entering_lacks()),
     )
+
+
+def _started(name: str, lacks: str | None) -> Finding:
+    """How candidates are started, where a template of them lacks this."""
+    value = "a copy of one that is ready" if lacks is None else "one by one, which takes seconds"
+    return Finding(name, value, True, lacks or "")
 
 
 def _system() -> tuple[Finding, ...]:

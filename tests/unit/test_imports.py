@@ -40,6 +40,7 @@ MAY_KNOW = {
         "infralens.examiner.isolation.seccomp",
         "infralens.examiner.isolation.system",
         "infralens.examiner.isolation.launch",
+        "infralens.examiner.isolation.entered",
     ),
     "infralens.candidate": ("infralens.wire", "infralens.candidate"),
     "infralens.examiner": (

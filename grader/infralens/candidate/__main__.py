@@ -1,6 +1,7 @@
 """`python -m infralens.candidate`: serve the examiner over stdin and stdout.
 
-With `--template`: load torch, then fork a candidate whenever the examiner asks for one.
+With `--template`: load torch, then fork a candidate whenever the examiner asks for one; with
+`--sandboxes` too, each in a sandbox of its own, which is tried first.
 `--load a,b` imports these modules too, before anything is asked.
 """
 
@@ -20,8 +21,10 @@ def main() -> None:
     limits.die_with_the_examiner()
     limits.stay_private()
     if "--template" in sys.argv:
-        from infralens.candidate.template import serve_forks
+        from infralens.candidate.template import serve_forks, try_a_sandbox
 
+        if "--sandboxes" in sys.argv:
+            try_a_sandbox()
         _load_libraries()
         serve_forks()  # goes on in each candidate
         channel = _take_the_channel()

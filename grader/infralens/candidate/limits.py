@@ -19,7 +19,12 @@ MAX_OPEN_FILES = 256
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+CAPABILITY_VERSION = 0x20080522  # the third, of 64 capabilities
+MOST_CAPABILITIES = 64
 SECCOMP_MODE_FILTER = 2
 INSTRUCTION_BYTES = 8  # of classic BPF
 KEYCTL = {"x86_64": 250, "aarch64": 219}  # glibc has no function of its own for it
@@ -58,6 +63,27 @@ def fresh_keyring() -> None:
     number = KEYCTL.get(platform.machine())
     if sys.platform == "linux" and number is not None:
         ctypes.CDLL(None).syscall(number, JOIN_SESSION_KEYRING, None)
+
+
+def adopt_orphans() -> None:
+    """Have Linux hand this process what a child of its leaves behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def give_up_privileges(user: int | None) -> None:
+    """Become `user`, where it is given, hold no capability, and never get one again (Linux)."""
+    libc = ctypes.CDLL(None)
+    for capability in range(MOST_CAPABILITIES):  # those that a kernel does not know it refuses
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    if user is not None and sys.platform != "win32":
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+    libc.capset(header, (ctypes.c_uint32 * 6)())  # effective, permitted, inheritable: none
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 class _Program(ctypes.Structure):

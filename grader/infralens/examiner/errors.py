@@ -109,6 +109,10 @@ class UnavailableError(Exception):
     """The device or the isolation that was asked for is not there; the text says so."""
 
 
+class RefusedError(OSError):
+    """A template that is well forks no candidate; the text says why."""
+
+
 class UnfitResultError(Exception):
     """What the examiner sent is no result of what it was asked; the text says why."""
 

@@ -37,6 +37,23 @@ SYSTEM = (
 )
 MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 PROBE_SECONDS = 20
+WALLS = (
+    "--die-with-parent",
+    "--new-session",
+    "--unshare-ipc",
+    "--unshare-net",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
+BUILDERS = (  # what root takes to build a sandbox, to enter it, and to become nobody
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_CHROOT",
+    "CAP_NET_ADMIN",
+    "CAP_SETUID",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+)
+HOLD = "echo; exec sleep 2147483647 </dev/null >/dev/null 2>&1"
 MASK = '''"""Masked in this lab."""
 raise ImportError(
     "{name} cannot be imported in this lab: it holds the answer. "
@@ -56,7 +73,14 @@ def unavailable() -> str | None:
         return "bubblewrap (bwrap) is not installed"
     if _is_root() and shutil.which("setpriv") is None:
         return "setpriv (util-linux) is not installed"
-    command = [*_walls(), *_system(), "--", *_unprivileged(), "/usr/bin/env", "true"]
+    command = [
+        *_walls(),
+        *_system(),
+        "--",
+        *_unprivileged(user_of_its_own()),
+        "/usr/bin/env",
+        "true",
+    ]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
@@ -86,22 +110,72 @@ def sandboxed(
     command = [*_walls(), *_system()]
     if calls is not None:
         command += ["--seccomp", str(calls)]
+    command += _libraries(PACKAGE)
+    command += _hidden(masked, masks)
+    if cuda:
+        for path in sorted(Path("/dev").glob("nvidia*")):
+            command += ["--dev-bind", str(path), str(path)]
+    return [*command, *_settings(environment), "--", *_unprivileged(user_of_its_own()), *program]
+
+
+def workshop(
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    masked: Sequence[str] = (),
+    masks: Path,
+    told: int,
+) -> list[str]:
+    """The command that runs a template, which sees what a candidate sees and builds sandboxes.
+
+    For that it keeps privileges, as root the few it takes, and sees the processes of the system: no
+    submission runs in it. Bubblewrap writes the template's number to the descriptor `told`.
+    """
+    command = ["bwrap", "--info-fd", str(told), *WALLS]
+    if _is_root():
+        for capability in BUILDERS:
+            command += ["--cap-add", capability]
+    else:  # root of a user namespace, which owns those of the sandboxes
+        command += ["--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    command += [*_system(), *_libraries(PACKAGE), *_hidden(masked, masks)]
+    return [*command, *_settings(environment), "--", *program]
+
+
+def held(environment: Mapping[str, str], user: str | None) -> list[str]:
+    """The command that builds, in a workshop, the sandbox that a candidate is to enter.
+
+    What is in view and what is hidden is so already. The process in it says an empty line when all
+    stands, and then does nothing.
+    """
+    command = [*_walls(), *_system(), *_libraries(LIBRARY / "infralens"), *_settings(environment)]
+    return [*command, "--", *_unprivileged(user), "sh", "-c", HOLD]
+
+
+def _libraries(ours: Path) -> list[str]:
+    """The Python installation, and the few files of ours that a candidate runs."""
+    command = []
     for folder in _python_folders():
         command += _bound(folder)
     for folder in (LIBRARY, LIBRARY / "infralens"):
         command += ["--perms", "0755", "--dir", str(folder)]
     for name in OURS:
-        source = PACKAGE / name
-        command += ["--ro-bind", str(source), str(LIBRARY / "infralens" / name)]
+        command += ["--ro-bind", str(ours / name), str(LIBRARY / "infralens" / name)]
+    return command
+
+
+def _hidden(masked: Sequence[str], masks: Path) -> list[str]:
     installed = [path / "infralens" for path in _site_folders() if (path / "infralens").is_dir()]
+    command = []
     for path in installed:
-        command += ["--tmpfs", str(path)]  # a wheel's suites and stubs
+        command += ["--tmpfs", str(path), "--remount-ro", str(path)]  # a wheel's suites and stubs
     for name in masked:
         command += _covered(name, masks)
-    if cuda:
-        for path in sorted(Path("/dev").glob("nvidia*")):
-            command += ["--dev-bind", str(path), str(path)]
-    command += ["--chdir", str(INSIDE), "--clearenv"]
+    return command
+
+
+def _settings(environment: Mapping[str, str]) -> list[str]:
+    """Where a candidate is, what it knows of our environment; and nothing more can be written."""
+    command = ["--chdir", str(INSIDE), "--clearenv"]
     inside = {
         **environment,
         "HOME": str(INSIDE),
@@ -111,16 +185,7 @@ def sandboxed(
     }
     for name, value in {**inside, "PYTHONPATH": str(LIBRARY)}.items():
         command += ["--setenv", name, value]
-    return [
-        *command,
-        "--remount-ro",
-        "/dev",
-        "--remount-ro",
-        "/",
-        "--",
-        *_unprivileged(),
-        *program,
-    ]
+    return [*command, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _is_root() -> bool:
@@ -129,20 +194,7 @@ def _is_root() -> bool:
 
 def _walls() -> list[str]:
     """Namespaces and privileges. As root a user namespace would make RLIMIT_NPROC void."""
-    walls = [
-        "bwrap",
-        "--die-with-parent",
-        "--new-session",
-        "--unshare-pid",
-        "--unshare-ipc",
-    ]
-    walls += [
-        "--unshare-net",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        "--cap-drop",
-        "ALL",
-    ]
+    walls = ["bwrap", *WALLS, "--unshare-pid", "--cap-drop", "ALL"]
     if _is_root():
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
             walls += ["--cap-add", capability]
@@ -158,26 +210,24 @@ def _walls() -> list[str]:
     ]
 
 
-def _unprivileged() -> list[str]:
-    """As root, give every privilege up before anything of the submission runs.
+def user_of_its_own() -> str | None:
+    """As root, a user id that is nobody's: Linux counts a user's processes.
 
-    Linux counts a user's processes, so each sandbox gets a user of its own: with a shared one, a
-    submission that forks without end would leave none to the others that are graded meanwhile.
+    With a shared one, a submission that forks without end would leave none to the others that are
+    graded meanwhile. None for an ordinary user, whose sandboxes have user namespaces.
     """
     if not _is_root():
-        return []
+        return None
     ids = next((ids for ids in NOBODY_ELSE if _exist(ids)), NOBODY_ELSE[-1])
-    user = str(secrets.choice(ids))
+    return str(secrets.choice(ids))
+
+
+def _unprivileged(user: str | None) -> list[str]:
+    """As root, give every privilege up before anything of the submission runs."""
+    if user is None:
+        return []
     identity = ["--reuid", user, "--regid", user, "--clear-groups"]
-    return [
-        "setpriv",
-        *identity,
-        "--bounding-set",
-        "-all",
-        "--inh-caps",
-        "-all",
-        "--no-new-privs",
-    ]
+    return ["setpriv", *identity, "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs"]
 
 
 def _exist(ids: range) -> bool:

@@ -24,11 +24,15 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def kill_family(pid: int) -> None:
-    """Kill a process that leads a session, that session, and what descends from it elsewhere."""
-    family = []
-    with contextlib.suppress(psutil.Error):
-        family = psutil.Process(pid).children(recursive=True)
+def kill_family(pid: int, *others: int) -> None:
+    """Kill a process that leads a session, that session, and what descends from it elsewhere.
+
+    What descends from `others` is its family too.
+    """
+    family: list[psutil.Process] = []
+    for root in {pid, *others}:
+        with contextlib.suppress(psutil.Error):
+            family += psutil.Process(root).children(recursive=True)
     if sys.platform != "win32":
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)

@@ -18,10 +18,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol, cast
+from typing import IO, Any, BinaryIO, Protocol, cast
 
+from infralens.examiner.errors import RefusedError
 from infralens.examiner.isolation import bubblewrap, seccomp
 
 PROGRAM = (sys.executable, "-P", "-m", "infralens.candidate")
@@ -51,6 +52,7 @@ class Started(Protocol):
     """A process that was started, and its three pipes."""
 
     pid: int
+    roots: frozenset[int]  # it, and what its processes are left to when their parents end
     requests: BinaryIO
     answers: BinaryIO
     printed: BinaryIO
@@ -68,6 +70,10 @@ class Started(Protocol):
 class Launcher(Protocol):
     """Starts candidates."""
 
+    @property
+    def forks(self) -> bool:
+        """Whether another candidate is there at once."""
+
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
         """Start one that lives in `folder`."""
 
@@ -76,6 +82,24 @@ class Launcher(Protocol):
 
     def close(self) -> None:
         """End those."""
+
+
+def started_quietly(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    control: int,
+    inherited: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
+    """A template, with `control` as its stdin."""
+    return subprocess.Popen(
+        command,
+        stdin=control,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(environment),
+        start_new_session=True,
+        pass_fds=inherited,
+    )
 
 
 class _Direct:
@@ -100,6 +124,7 @@ class _Direct:
             pass_fds=inherited,
         )
         self.pid = self.process.pid
+        self.roots = frozenset({self.pid})
         self.requests = _pipe(self.process.stdin)
         self.answers = _pipe(self.process.stdout)
         self.printed = _pipe(self.process.stderr)
@@ -125,6 +150,10 @@ def _pipe(pipe: IO[bytes] | None) -> BinaryIO:
 class DirectLauncher:
     """Starts each candidate as a fresh interpreter."""
 
+    @property
+    def forks(self) -> bool:
+        return False
+
     def __init__(self, loaded: tuple[str, ...] = ()) -> None:
         self.command = candidate_command(loaded)
 
@@ -140,6 +169,10 @@ class DirectLauncher:
 
 class SandboxLauncher:
     """Starts each candidate as a fresh interpreter in a sandbox of its own."""
+
+    @property
+    def forks(self) -> bool:
+        return False
 
     def __init__(
         self, masked: tuple[str, ...], *, cuda: bool, loaded: tuple[str, ...] = ()
@@ -170,8 +203,11 @@ class SandboxLauncher:
 class _Forked:
     """A candidate that is the template's child; the template tells how it ended."""
 
-    def __init__(self, template: TemplateLauncher, pid: int, ends: tuple[int, int, int]) -> None:
+    def __init__(
+        self, template: TemplateLauncher, pid: int, sandbox: int | None, ends: tuple[int, int, int]
+    ) -> None:
         self.template, self.pid = template, pid
+        self.roots = frozenset({pid} if sandbox is None else {pid, sandbox})
         self.requests: BinaryIO = os.fdopen(ends[0], "wb")
         self.answers: BinaryIO = os.fdopen(ends[1], "rb")
         self.printed: BinaryIO = os.fdopen(ends[2], "rb")
@@ -193,6 +229,10 @@ class _Forked:
 class TemplateLauncher:
     """Keeps a template process and has it fork candidates, where `template_lacks` nothing."""
 
+    @property
+    def forks(self) -> bool:
+        return True
+
     def __init__(self, environment: Mapping[str, str], loaded: tuple[str, ...] = ()) -> None:
         self.environment, self.fork_seconds = dict(environment), FORK_SECONDS
         self.command = (*candidate_command(loaded), "--template")
@@ -201,25 +241,28 @@ class TemplateLauncher:
         self._start()
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=self.environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        self.control, self.answered = ours, False
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.answered = False
+        with theirs:
+            self.process = self._process(theirs.fileno())
+
+    def _process(self, control: int) -> subprocess.Popen[bytes]:
+        return started_quietly(self.command, self.environment, control)
+
+    def _order(self, folder: Path, environment: Mapping[str, str]) -> dict[str, object]:
+        return {"folder": str(folder), "environment": dict(environment)}
 
     def launch(self, folder: Path, environment: Mapping[str, str]) -> Started:
-        order = json.dumps({"folder": str(folder), "environment": dict(environment)}).encode()
+        order = json.dumps(self._order(folder, environment)).encode()
         if self.process.poll() is None:
             self._wake()
-            with contextlib.suppress(OSError):  # a submission of this user can have stopped it
+            try:
                 return self._ordered(order)
-        self.close()
+            except RefusedError:
+                raise
+            except OSError:  # a submission of this user can have stopped it
+                pass
+        self._end()
         for pid in self.forked - self.endings.keys():
             self.endings[pid] = -signal.SIGKILL  # they die with their template
         self._start()
@@ -239,7 +282,7 @@ class TemplateLauncher:
         )
         try:
             socket.send_fds(self.control, [order], theirs)
-            pid = self._forked()
+            pid, sandbox = self._forked()
             self.endings.pop(pid, None)  # of an earlier process with this number
             self.forked.add(pid)
         except BaseException:
@@ -249,22 +292,24 @@ class TemplateLauncher:
         finally:
             for end in theirs:
                 os.close(end)
-        return _Forked(self, pid, ours)
+        return _Forked(self, pid, sandbox, ours)
 
-    def _forked(self) -> int:
+    def _forked(self) -> tuple[int, int | None]:
         deadline = time.monotonic() + (self.fork_seconds if self.answered else TEMPLATE_SECONDS)
         while (said := self._said(deadline - time.monotonic())) is not None:
             if "forked" in said:
                 self.answered = True
-                return int(said["forked"])
+                return said["forked"], said["sandbox"]
+            if "refused" in said:
+                raise RefusedError(said["refused"])
             self._note(said)
         raise OSError("the candidates' template did not answer")
 
-    def _note(self, said: dict[str, int]) -> None:
+    def _note(self, said: dict[str, Any]) -> None:
         if "ended" in said:
             self.endings[said["ended"]] = said["status"]
 
-    def _said(self, seconds: float) -> dict[str, int] | None:
+    def _said(self, seconds: float) -> dict[str, Any] | None:
         ready, _, _ = select.select([self.control], [], [], max(seconds, 0.0))
         if not ready:
             return None
@@ -272,7 +317,7 @@ class TemplateLauncher:
             message = self.control.recv(4096)
         except OSError:
             return None
-        said: dict[str, int] | None = json.loads(message) if message else None
+        said: dict[str, Any] | None = json.loads(message) if message else None
         return said
 
     def ending_of(self, pid: int, seconds: float) -> int | None:
@@ -289,6 +334,9 @@ class TemplateLauncher:
         return frozenset({self.process.pid})
 
     def close(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self.control.close()
         self.process.kill()
         self.process.wait()

@@ -60,7 +60,7 @@ class CandidateProcess:
         self.frames: queue.Queue[Any] = queue.Queue(maxsize=4)
         self.outbox: queue.Queue[bytes | None] = queue.Queue()
         self.output = Output(self.process.printed)
-        self.watch = watcher.over(self.process.pid)
+        self.watch = watcher.over(*self.process.roots)
         self.ended = False
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._write, daemon=True).start()
@@ -131,7 +131,10 @@ class CandidateProcess:
             return
         self.ended = True
         self.watch.stop()
-        kill_family(self.pid)
+        others = (
+            self.process.roots - {self.pid} if self.alive else ()
+        )  # else their numbers are free
+        kill_family(self.pid, *others)
         self.process.kill()
         self.outbox.put(None)
         # Let the reader go, which may be waiting to put a frame into a full queue.

@@ -24,8 +24,8 @@ LOOKS_EACH = 5  # one of so many asks for shared memory too, which takes longer
 class Watch:
     """What one submission's processes may take, and the verdict on them."""
 
-    def __init__(self, pid: int, watcher: Watcher) -> None:
-        self.pid, self.watcher = pid, watcher
+    def __init__(self, roots: frozenset[int], watcher: Watcher) -> None:
+        self.roots, self.watcher = roots, watcher
         self.most_bytes: int | None = None
         self.most_processes = MAX_PROCESSES
         self.verdict: str | None = None
@@ -98,9 +98,9 @@ class Watcher:
             with self._lock:
                 self._starting -= 1
 
-    def over(self, pid: int) -> Watch:
-        """A watch over this candidate, which begins with its first limit."""
-        watch = Watch(pid, self)
+    def over(self, *roots: int) -> Watch:
+        """A watch over these processes and theirs, which begins with its first limit."""
+        watch = Watch(frozenset(roots), self)
         with self._lock:
             self._watches = (*self._watches, watch)
         return watch
@@ -162,7 +162,10 @@ class Watcher:
         children = tree.children_of(os.getpid(), sure=sure)
         with self._lock:  # asked only now: one that was started a moment ago is known by now
             watches, starting = self._watches, self._starting
-        families = {watch: {watch.pid} | tree.below(watch.pid, children) for watch in watches}
+        families = {
+            watch: watch.roots.union(*(tree.below(root, children) for root in watch.roots))
+            for watch in watches
+        }
         strays: set[int] = set()
         if not starting:
             strays = tree.below(os.getpid(), children).difference(

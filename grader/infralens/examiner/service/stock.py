@@ -9,6 +9,7 @@ from typing import Any
 
 from infralens.examiner.errors import UnavailableError
 from infralens.examiner.isolation.bubblewrap import unavailable
+from infralens.examiner.isolation.entered import EnteringLauncher
 from infralens.examiner.isolation.folders import remove
 from infralens.examiner.isolation.killing import kill_descendants
 from infralens.examiner.isolation.launch import (
@@ -63,7 +64,7 @@ class Spares:
         """Have what takes long begin now: the caller has something to import meanwhile."""
         if setting not in self.launchers:
             self.launchers[setting] = self._launcher(setting)
-        if not isinstance(self.launchers[setting], TemplateLauncher):
+        if not self.launchers[setting].forks:
             self._stock(setting, 1)  # from a template it would be waited for
 
     def prepare(self, setting: Setting) -> None:
@@ -74,8 +75,8 @@ class Spares:
         for other in [known for known in self.waiting if known != setting]:
             for process in self.waiting.pop(other):
                 process.kill()
-        forked = isinstance(self.launchers.get(setting), TemplateLauncher)
-        self._stock(setting, 1 if forked else setting.processes)
+        launcher = self.launchers.get(setting)
+        self._stock(setting, 1 if launcher and launcher.forks else setting.processes)
 
     def _stock(self, setting: Setting, count: int) -> None:
         waiting = self.waiting.setdefault(setting, [])
@@ -100,7 +101,8 @@ class Spares:
 
     def sweep(self) -> None:
         """Leave nothing of a submission: no process, and no folder that one made again."""
-        waiting = frozenset(each.pid for some in self.waiting.values() for each in some)
+        processes = [each for some in self.waiting.values() for each in some]
+        waiting = frozenset(root for each in processes for root in each.process.roots)
         kill_descendants(spare=waiting, alone=self.launcher_pids())
         for process in self.started:
             if process.ended and (process.folder.exists() or process.folder.is_symlink()):
@@ -108,11 +110,14 @@ class Spares:
         self.started = [process for process in self.started if not process.ended]
 
     def _launcher(self, setting: Setting) -> Launcher:
-        if setting.isolation == "sandbox":
-            return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
         several = self.more_will_follow or setting.processes > 1
-        if several and template_lacks() is None:
-            environment = candidate_environment(Path(tempfile.gettempdir()))
+        forked = several and template_lacks() is None
+        environment = candidate_environment(Path(tempfile.gettempdir()))
+        if setting.isolation == "sandbox":
+            if forked and not setting.cuda:  # what a driver opens is no fork's
+                return EnteringLauncher(environment, setting.masked, setting.loaded)
+            return SandboxLauncher(setting.masked, cuda=setting.cuda, loaded=setting.loaded)
+        if forked:
             return TemplateLauncher(environment, setting.loaded)
         return DirectLauncher(setting.loaded)
 
