@@ -38,6 +38,13 @@ def called(number: int, *arguments: int) -> tuple[int, int]:
     return libc.syscall(number, *arguments), ctypes.get_errno()
 
 
+def imported(name: str) -> str:
+    try:
+        return f"gave {__import__(name)!r}"
+    except ImportError as error:
+        return str(error)
+
+
 def opened(path: str | Path, how: int = os.O_RDONLY) -> Callable[[], None]:
     return lambda: os.close(os.open(path, how))
 
@@ -81,6 +88,7 @@ def alike(numbers: list[int]) -> dict[str, Any]:
             tried(lambda: os.utime(EXE)),
             tried(lambda: os.utime(outer)),
         ],
+        "what is masked": imported("diffusers"),
         "the library": tried(lambda: os.utime("/infralens/infralens/wire.py")),
         "the top": tried(lambda: Path("/x").mkdir()),
         "the first process": {
@@ -104,6 +112,8 @@ def own() -> dict[str, Any]:
         "namespaces": {path.name: str(path.readlink()) for path in spaces.iterdir()},
         "mounts": sorted(mounts),
         "processes": [int(name) for name in named("/proc") if name.isdigit()],
+        "powers": of_each("CapInh", "CapPrm", "CapEff", "CapAmb"),
+        "filters": of_each("Seccomp"),
         "session": [os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid(), os.getppid()],
         "user": os.getuid(),
         "keyrings": [line.split()[0] for line in read("/proc/keys").splitlines() if "_ses" in line],
@@ -119,6 +129,13 @@ def read(path: str) -> str:
 
 def seen(path: str) -> bool:
     return Path(path).exists()
+
+
+def of_each(*facts: str) -> list[str]:
+    """What these facts are for each process in view."""
+    said = [lines(f"/proc/{name}/status") for name in named("/proc") if name.isdigit()]
+    begin = tuple(f"{fact}:" for fact in facts)
+    return [line.split()[1] for told in said for line in told if line.startswith(begin)]
 
 
 def lines(path: str) -> list[str]:

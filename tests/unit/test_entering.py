@@ -14,7 +14,6 @@ from typing import Any
 import psutil
 import pytest
 
-import looking
 from infralens.examiner.isolation import bubblewrap
 from infralens.examiner.isolation.entered import EnteringLauncher, entering_lacks
 from infralens.examiner.isolation.launch import template_lacks
@@ -27,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(template_lacks() is not None, reason="a template forks"),
 ]
 
+LOOKING = Path(__file__).parents[1] / "looking.py"
 BEGIN = """
 import sys
 sys.argv[1:] = ["--template"] if {forked} else []
@@ -79,7 +79,7 @@ print(json.dumps([*map(json.loads, told), spaces]))
 
 
 def compared(user: str) -> Any:
-    looked = Path(looking.__file__).read_text(encoding="utf-8")
+    looked = LOOKING.read_text(encoding="utf-8")
     numbers = [number for number, _ in REFUSED.values()]
     looked += f"\nprint(look({numbers}), flush=True)\nsys.stdin.read()\n"
     ways = [BEGIN.format(forked=forked) for forked in (True, False)]
@@ -108,12 +108,15 @@ def test_who_is_forked_into_a_sandbox_is_what_a_fresh_candidate_is(user: str) ->
     status = facts["status"]
     assert {status[name] for name in status if name.startswith("Cap")} == {"0" * 16}
     assert (status["NoNewPrivs"], status["Seccomp"], facts["root"]) == ("1", "2", False)
+    assert "it holds the answer" in facts["what is masked"]
     assert set(map(tuple, facts["calls"].values())) == {(-1, EPERM)}
     assert own["descriptors"] == fresh[1]["descriptors"] == [0, 1, 2]
     assert own["session"] == [True, True, 0]
     assert own["mapped from elsewhere"] == []
     assert own["mounts"] == fresh[1]["mounts"]
     assert max(own["processes"]) <= 4  # bubblewrap's first, what holds the room, the candidate
+    assert set(own["powers"]) == {"0" * 16}  # what holds the room may no more, nor is less refused
+    assert set(own["filters"]) == {"2"}
     walls = {"mnt", "net", "ipc", "uts", "pid", "pid_for_children"}
     differing = walls | ({"user"} if fresh[1]["namespaces"]["user"] != ours["user"] else set())
     for name in differing:

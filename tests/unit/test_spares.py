@@ -17,6 +17,7 @@ from infralens.examiner.errors import GraderFaultError
 from infralens.examiner.isolation.launch import DirectLauncher, TemplateLauncher
 from infralens.examiner.isolation.process import CandidateProcess
 from infralens.examiner.isolation.watch import Watcher
+from infralens.examiner.service import stock
 from infralens.examiner.service.stock import Setting, Spares
 from infralens.labs import find_lab, find_labs
 
@@ -87,3 +88,22 @@ def test_as_many_wait_as_a_grade_needs(
     spares.prepare(other)
     assert len(killed) == wait
     assert list(spares.waiting) == [other]
+
+
+@pytest.mark.parametrize(
+    ("more", "processes", "cuda", "kind"),
+    [
+        (False, 1, False, "SandboxLauncher"),  # a template would be loaded for one candidate
+        (False, 3, False, "EnteringLauncher"),
+        (True, 1, False, "EnteringLauncher"),
+        (True, 1, True, "SandboxLauncher"),
+    ],
+)
+def test_a_template_serves_the_sandbox_where_several_follow_and_no_gpu_is_used(
+    more: bool, processes: int, cuda: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SandboxLauncher", "EnteringLauncher"):
+        monkeypatch.setattr(stock, name, lambda *_, name=name, **__: name)
+    monkeypatch.setattr(stock, "template_lacks", lambda: None)
+    setting = Setting("sandbox", ("diffusers",), (), cuda, processes)
+    assert str(Spares(more_will_follow=more)._launcher(setting)) == kind
