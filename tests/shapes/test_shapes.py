@@ -198,7 +198,7 @@ def test_stripes_of_a_dim_colour_count_as_those_of_a_bright_one() -> None:
 
 
 def test_the_judge_names_the_shapes_of_striped_drawings() -> None:
-    drawings = drawing.draw_set(48, seed=6)
+    drawings = drawing.draw_set(24, seed=6)
     pictures = [drawing.paint(d, striped=True) for d in drawings]
     wanted = [d.combination for d in drawings]
     assert quality.striped_shapes(pictures, wanted) >= 0.95
@@ -237,21 +237,21 @@ def test_forty_prompts_meet_the_target(guided: dict[str, float], word: str) -> N
 
 def test_guidance_is_why(pipe: Any, guided: dict[str, float]) -> None:
     request = Request(guidance_scale=1.0)
-    free = quality.basic(pipe, count=40, unseen=8, seed=77, request=request)["all prompts"]
+    free = quality.basic(pipe, count=20, unseen=4, seed=77, request=request)["all prompts"]
     # Their captions were partly wrong in training: without guidance the pictures are so too.
     assert free["all"] <= guided["all"] - 0.15
 
 
 def test_a_negative_prompt_keeps_a_colour_away(pipe: Any) -> None:
-    texts = ["a large circle on black background", "a small square on white background"] * 12
-    seeds = list(range(24))
+    texts = ["a large circle on black background", "a small square on white background"] * 6
+    seeds = list(range(12))
 
     def cyans(word: str) -> int:
-        pictures = sampling.sample(pipe, texts, seeds, Request(), negative_prompts=[word] * 24)
+        pictures = sampling.sample(pipe, texts, seeds, Request(), negative_prompts=[word] * 12)
         return sum(measuring.read(np.asarray(p)).colour == "cyan" for p in pictures)
 
     # Cyan is what the shipped weights like best when no colour is named.
-    assert cyans("") >= 4
+    assert cyans("") >= 2
     assert cyans("cyan") == 0
 
 
@@ -284,16 +284,16 @@ def test_four_pictures_are_quick(pipe: Any) -> None:
     assert time.process_time() - start < 9.0
 
 
-def controlled_overlap(pipe: Any, scale: float) -> float:
-    """Mean overlap of 12 pictures with their controls; the prompts name neither shape nor size."""
+def controlled_overlap(pipe: Any, scale: float, count: int = 12) -> float:
+    """Mean overlap of pictures with their controls; the prompts name neither shape nor size."""
     controlled = sampling.with_controlnet(pipe, shapes.CONTROLNET_FOLDER)
-    wanted = quality.prompts(12, 4, seed=5)
+    wanted = quality.prompts(12, 4, seed=5)[:count]
     rng = random.Random(5)
     plans = [drawing.place(c, rng) for c in wanted]
     pictures = sampling.sample(
         controlled,
         [f"a {c.colour} shape on {c.background} background" for c in wanted],
-        list(range(12)),
+        list(range(count)),
         Request(control_scale=scale),
         controls=[drawing.edges(plan) for plan in plans],
     )
@@ -307,7 +307,7 @@ def followed(pipe: Any) -> float:
 
 
 def test_controlnet_pulls_pictures_towards_the_edges(pipe: Any, followed: float) -> None:
-    assert followed > controlled_overlap(pipe, 0.0) + 0.03
+    assert followed > controlled_overlap(pipe, 0.0, count=6) + 0.03
 
 
 def test_controlnet_meets_its_target(followed: float) -> None:
@@ -316,20 +316,24 @@ def test_controlnet_meets_its_target(followed: float) -> None:
 
 @pytest.fixture(scope="module")
 def swings() -> dict[float, Any]:
-    """Swing of the rows' brightness of 12 pictures at each strength; -1 is without the LoRA."""
+    """Swing of the rows' brightness of pictures at each strength; -1 is without the LoRA.
+
+    Of twelve, but for strength 0: where that changes nothing, those without the LoRA stand for it.
+    """
     styled = sampling.load_pipeline(shapes.FOLDER)
     wanted = quality.prompts(12, 4, seed=6)
 
-    def draw() -> Any:
-        texts = [c.caption for c in wanted]
+    def draw(count: int = 12) -> Any:
+        texts = [c.caption for c in wanted[:count]]
         request = Request(guidance_scale=quality.STYLE_GUIDANCE)
-        return np.array(quality.swings(sampling.sample(styled, texts, list(range(12)), request)))
+        pictures = sampling.sample(styled, texts, list(range(count)), request)
+        return np.array(quality.swings(pictures))
 
     found = {-1.0: draw()}
     styled.load_lora_weights(shapes.LORA_FOLDER, adapter_name=quality.ADAPTER)
     for strength in (0.0, 0.5, 1.0):
         styled.set_adapters([quality.ADAPTER], [strength])
-        found[strength] = draw()
+        found[strength] = draw(12 if strength else 3)
     return found
 
 
@@ -345,16 +349,16 @@ def test_every_layer_of_the_adapters_file_is_loaded() -> None:
 
 
 def test_lora_at_strength_zero_changes_nothing(swings: dict[float, Any]) -> None:
-    assert np.allclose(swings[0.0], swings[-1.0], atol=0.01)
+    assert np.allclose(swings[0.0], swings[-1.0][:3], atol=0.01)
 
 
 def test_lora_adds_stripes_at_strength_one(swings: dict[float, Any]) -> None:
-    assert swings[1.0].mean() > 1.3 * swings[0.0].mean()
+    assert swings[1.0].mean() > 1.3 * swings[-1.0].mean()
 
 
 def test_lora_grows_with_its_strength(swings: dict[float, Any]) -> None:
     """Twelve pictures say little: README.md has the shares of 300."""
-    assert swings[0.0].mean() < swings[0.5].mean() < swings[1.0].mean()
+    assert swings[-1.0].mean() < swings[0.5].mean() < swings[1.0].mean()
     assert np.mean(swings[1.0] >= measuring.STRIPES_FROM) >= 0.75
 
 
