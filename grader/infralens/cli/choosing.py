@@ -124,6 +124,8 @@ def require_writable(output: Path) -> None:
         raise UsageError("--output needs the name of a file.")
     try:
         nearest, there = output.resolve().parent, output.exists()
+    except FileNotFoundError:  # of the current folder, which every command tells alike
+        raise
     except OSError as error:  # no file can be called so
         raise UsageError(f"{str(output)[:60]}… cannot be written: {error.strerror}.") from None
     except RuntimeError:  # as pathlib says of links in a circle
