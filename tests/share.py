@@ -130,7 +130,9 @@ def case_of(item: pytest.Item) -> Case | None:
         return Case("directions", item.name, DIRECTIONS)
     if name == "test_the_grader_survives":
         attack = given["attack"]
-        return Case("attacks", f"{lab.id} {attack.path.stem}", ATTACKS, always=attack.is_control)
+        # A control that stands beside the attacks on the small lab does so on every day.
+        always = attack.is_control and (lab.track == "attacks" or bool(attack.applies_to))
+        return Case("attacks", f"{lab.id} {attack.path.stem}", ATTACKS, always=always)
     return None
 
 
@@ -150,8 +152,7 @@ def group_of(item: pytest.Item) -> str | None:
         return None
     if item.path.parent.name == "attacks":
         level = item.path.stem.removeprefix("test_").removesuffix("_level")
-        first = lab.id == "diffusers/lab-03"
-        return f"attacks, {level}" if first else f"attacks elsewhere, {level}"
+        return f"attacks on {'the small lab' if lab.track == 'attacks' else 'labs'}, {level}"
     return lab.id
 
 

@@ -48,6 +48,16 @@ KINDS = (
     "The channel",
     "Controls",
 )
+# Of these a suite sees nothing but that an answer is missing, so a small and quick one will do.
+ABOUT_THE_MACHINERY = (
+    "Ending the session",
+    "Nothing to grade",
+    "Never answering",
+    "Taking too much",
+    "Crashing",
+    "Reaching the verdict",
+    "The channel",
+)
 BREAKS = ("points", "crash", "hang", "leftovers")
 # Short, so that hundreds of attacks take minutes; the limits themselves are what is tried.
 LIMITS = {"call_seconds": 2, "lab_seconds": 8, "memory_mb": 1024}
@@ -88,8 +98,14 @@ class Attack:
     def is_control(self) -> bool:
         return self.kind == "Controls"
 
-    def applies(self, lab: Lab) -> bool:
-        return not self.applies_to or lab.id in self.applies_to
+    def is_set_at(self, lab: Lab) -> bool:
+        """Whether the lab is the place for it: the small one where the machinery is attacked, else
+        one whose suite judges answers. A control stands beside both.
+        """
+        if self.applies_to:
+            return lab.id in self.applies_to
+        about_the_machinery = self.kind in ABOUT_THE_MACHINERY
+        return self.is_control or about_the_machinery == (lab.track == "attacks")
 
     def deserved(self, lab: Lab, todos: Sequence[str]) -> int:
         """The points that the answers deserve, of those of `todos`."""
@@ -148,11 +164,18 @@ def lab_for_attacks() -> Lab:
     return read_lab(next(place.suites.glob("*/*/lab.yaml")), place)
 
 
+def labs_with_solutions() -> tuple[Lab, ...]:
+    """The labs that learners have, as far as a submission can be made for them."""
+    known = find_labs()
+    return tuple(lab for lab in known if lab.solution is not None and lab.solution.is_file())
+
+
 def labs_to_attack() -> tuple[Lab, ...]:
     """Lab 03 and the lab beside this file; INFRALENS_ATTACK_LABS names others ("all", or ids)."""
     wanted = os.environ.get("INFRALENS_ATTACK_LABS", "diffusers/lab-03")
-    known = [lab for lab in find_labs() if lab.solution is not None and lab.solution.is_file()]
-    chosen = [lab for lab in known if wanted == "all" or lab.id in wanted.split(",")]
+    chosen = [
+        lab for lab in labs_with_solutions() if wanted == "all" or lab.id in wanted.split(",")
+    ]
     return (*chosen, lab_for_attacks())
 
 
@@ -163,25 +186,29 @@ def isolation_of(attack: Attack) -> str | None:
 
 
 def pairs() -> tuple[tuple[Attack, Lab], ...]:
-    """Every attack with every lab that it is set at. The small lab has only the attacks on it."""
+    """Every attack with every lab that it is set at; labs that were named get all of them."""
+    named = "INFRALENS_ATTACK_LABS" in os.environ
     return tuple(
         (attack, lab)
         for lab in labs_to_attack()
         for attack in read_corpus()
-        if attack.applies(lab)
-        and (lab.track != "attacks" or attack.applies_to or attack.path.stem == "build_right")
+        if attack.is_set_at(lab) or (named and lab.track != "attacks" and not attack.applies_to)
     )
 
 
 def one_of_each_kind() -> tuple[tuple[Attack, Lab], ...]:
-    """The first attack of each kind with every other lab that there is."""
-    known = [lab for lab in find_labs() if lab.solution is not None and lab.solution.is_file()]
-    others = [lab for lab in known if lab not in labs_to_attack()]
+    """The first attack of each kind with every lab of the learners', where `pairs` has it not."""
     first: dict[str, Attack] = {}
     for attack in read_corpus():
         if not attack.applies_to:
             first.setdefault(attack.kind, attack)
-    return tuple((attack, lab) for lab in others for attack in first.values())
+    known = {(attack.path, lab.id) for attack, lab in pairs()}
+    return tuple(
+        (attack, lab)
+        for lab in labs_with_solutions()
+        for attack in first.values()
+        if (attack.path, lab.id) not in known
+    )
 
 
 @dataclass

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from arena import BREAKS, KINDS, Attack, SetAt, pairs, read_corpus
+from arena import (
+    ABOUT_THE_MACHINERY,
+    BREAKS,
+    KINDS,
+    Attack,
+    SetAt,
+    labs_with_solutions,
+    one_of_each_kind,
+    pairs,
+    read_corpus,
+)
 
 LEAST_FILES = 60
 PAIRS = pairs()
@@ -30,12 +40,17 @@ def test_there_are_several_attacks_of_every_kind() -> None:
 def test_refused_files_are_refused_in_a_sentence(set_at: SetAt) -> None:
     """What is no file is refused before anything runs, and earns nothing."""
     for attack, lab in PAIRS:
-        if lab.track != "attacks" and attack.name in (
-            "directory",
-            "named_pipe",
-            "dev_zero",
-            "no_file",
-        ):
+        if attack.name in ("directory", "named_pipe", "dev_zero", "no_file"):
             outcome = set_at(attack, lab, None)
             assert outcome.refused is not None
             assert outcome.points == 0
+
+
+def test_every_attack_is_set_at_a_lab_and_every_real_lab_meets_each_kind() -> None:
+    """The machinery is attacked on the small lab, what answers are on lab 03; controls on both."""
+    assert {attack.path for attack, _ in PAIRS} == {attack.path for attack in read_corpus()}
+    small = {attack.kind for attack, lab in PAIRS if lab.track == "attacks"}
+    assert small >= {*ABOUT_THE_MACHINERY, "Controls"}
+    for lab in labs_with_solutions():
+        met = {a.kind for a, at in (*PAIRS, *one_of_each_kind()) if at.id == lab.id}
+        assert met == set(KINDS), lab.id

@@ -1,4 +1,4 @@
-"""The corpus at process level, on lab 03. The other labs are attacked in the sandbox."""
+"""The corpus at process level, on the small lab and lab 03. The other labs in the sandbox alone."""
 
 from __future__ import annotations
 

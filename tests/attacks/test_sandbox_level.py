@@ -1,4 +1,4 @@
-"""The corpus in the sandbox: all of it on lab 03, one of each kind on the other labs."""
+"""The corpus in the sandbox: all of it as at process level, and one of each kind on every lab."""
 
 from __future__ import annotations
 

@@ -63,14 +63,17 @@ def test_a_few_wrong_answers_of_a_lab_cross_at_the_levels_in_turn(
     assert more.keys() <= set(NAMES)
 
 
-def attacked(name: str, level: str, *, control: bool = False) -> Any:
+def attacked(name: str, level: str, *, control: bool = False, small: bool = True) -> Any:
     """A test that sets an attack at the grader, as the share sees it."""
-    attack = SimpleNamespace(path=Path(f"{name}.py"), is_control=control)
+    attack = SimpleNamespace(path=Path(f"{name}.py"), is_control=control, applies_to=())
+    lab = find_labs()[0]
     return SimpleNamespace(
         originalname="test_the_grader_survives",
         name=f"test_the_grader_survives[{level} {name}]",
         path=Path(f"test_{level}_level.py"),
-        callspec=SimpleNamespace(params={"attack": attack, "lab": find_labs()[0]}),
+        callspec=SimpleNamespace(
+            params={"attack": attack, "lab": replace(lab, id="attacks/lab-01") if small else lab}
+        ),
     )
 
 
@@ -86,6 +89,7 @@ def test_every_control_and_a_fifth_of_the_attacks_are_tried_at_one_level_a_day()
     levels = ("process", "sandbox")
     items = [attacked(f"attack_{n}", level) for n in range(10) for level in levels]
     items += [attacked(f"control_{n}", level, control=True) for n in range(4) for level in levels]
+    real = [attacked("elsewhere", level, control=True, small=False) for level in levels]
     first = datetime.date.fromordinal(10 * 73_000)
     taken: Counter[str] = Counter()
     for number in range(10):
@@ -98,3 +102,5 @@ def test_every_control_and_a_fifth_of_the_attacks_are_tried_at_one_level_a_day()
         {item.name: 5 if "control" in item.name else 1 for item in items},
     )
     assert share.shared_out(items, share.Share.named("all"))[0] == items
+    days = [share.Share(first + datetime.timedelta(days=number)) for number in range(10)]
+    assert sum(len(share.shared_out(real, day)[0]) for day in days) == 2

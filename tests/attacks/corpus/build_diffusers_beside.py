@@ -3,6 +3,7 @@
 Kind: Reaching the verdict
 Relies on: the submission's folder on the grader's path
 Breaks naive: points
+Applies to: diffusers/lab-03
 """
 
 FAKE = """

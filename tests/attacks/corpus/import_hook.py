@@ -3,6 +3,7 @@
 Kind: Reaching the verdict
 Relies on: checks that import their reference in the same process, afterwards
 Breaks naive: crash
+Applies to: diffusers/lab-03
 """
 
 import builtins

@@ -3,6 +3,7 @@
 Kind: Reaching the verdict
 Relies on: a reference that is imported in the same process
 Breaks naive: points
+Applies to: diffusers/lab-03
 """
 
 import sys

@@ -20,7 +20,7 @@ def denoise(denoiser: Callable[..., Tensor], sample: Tensor, timesteps: list[flo
 
 
 def decode(vae: Any, latents: Tensor) -> Tensor:
-    """1.2 · The latents, unscaled and decoded."""
+    """1.2 · The latents, unscaled and decoded; ValueError where they have not four axes."""
     raise NotImplementedError("TODO 1.2: decode")
 
 

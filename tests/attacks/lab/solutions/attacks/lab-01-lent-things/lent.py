@@ -24,8 +24,10 @@ def denoise(denoiser: Callable[..., Tensor], sample: Tensor, timesteps: list[flo
 
 
 def decode(vae: Any, latents: Tensor) -> Tensor:
-    """1.2 · The latents, unscaled and decoded."""
+    """1.2 · The latents, unscaled and decoded; ValueError where they have not four axes."""
     ### BEGIN SOLUTION
+    if latents.ndim != 4:
+        raise ValueError(f"latents of {latents.ndim} axes")
     return vae.decode(latents / vae.scaling_factor)
     ### END SOLUTION
 

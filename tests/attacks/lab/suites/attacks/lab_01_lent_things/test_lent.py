@@ -11,6 +11,7 @@ from infralens.examiner import (
     Draw,
     assert_equals,
     assert_matches,
+    assert_raises,
     remote,
     requires_grad,
     set_state,
@@ -54,6 +55,21 @@ def test_the_latents_are_unscaled_before_they_are_decoded(candidate: Any, draw: 
         truth=lambda: latents.double() / factor * 3 + 1,
     )
     assert_equals([name for name, *_ in vae.uses].count("decode"), value=1, what="uses of decode")
+
+
+@todo("1.2")
+def test_latents_of_three_axes_are_refused(candidate: Any, draw: Draw) -> None:
+    """ValueError, and decode is not used."""
+    vae = remote(
+        SimpleNamespace(scaling_factor=0.5, decode=lambda given: given),
+        attributes=["scaling_factor"],
+        methods=["decode"],
+    )
+    latents = draw.latents(4, 3, 5)
+    assert_raises(
+        lambda: candidate.decode(vae, latents), "ValueError", what="latents of three axes"
+    )
+    assert_equals([name for name, *_ in vae.uses].count("decode"), value=0, what="uses of decode")
 
 
 def adapted(candidate: Any, draw: Draw) -> tuple[Any, Any, torch.Tensor, torch.Tensor]:
