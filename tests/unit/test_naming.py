@@ -18,7 +18,7 @@ from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.compare.same import same_answer
 from infralens.examiner.errors import LearnerError, MismatchError
 from infralens.examiner.mistakes.misconceptions import misconceptions_of
-from infralens.examiner.mistakes.naming import MOST_RIGHT, NAMING_SECONDS, Names
+from infralens.examiner.mistakes.naming import MOST_RIGHT, NAMING_SECONDS, Names, _says_nothing
 from infralens.examiner.mistakes.replays import Replays
 from infralens.examiner.run.trial import Trial, running
 from infralens.wire import Raised
@@ -467,3 +467,8 @@ def test_what_fails_where_the_learner_is_right_is_said_in_no_check(pair: Names) 
     for check_name in ("test_one", "test_two"):
         assert seen(pair, check_name, "f", refuse) == "refusing"
     assert [settled(pair, name, "refusing") for name in ("test_one", "test_two")] == [None, None]
+
+
+@pytest.mark.parametrize("axes", [3, 64, 65, 100])
+def test_an_answer_of_too_many_axes_names_no_mistake_and_breaks_no_search(axes: int) -> None:
+    assert _says_nothing([torch.ones([1] * axes)]) == (axes > 64)

@@ -60,6 +60,7 @@ RIGHT_SECONDS = 2.0  # of processor time, for the passed cases of one todo
 MOST_RIGHT = 6  # passed cases that a name is held against, those of its own check first
 ANY_ORDER = 32  # calls that may have come in another order
 MOST_NUMBERS = 1000  # of an answer that are looked at
+MOST_AXES = 64  # that torch computes with; a tensor may have more
 SMALL = 10  # whole numbers below that are counts, indices, sizes: anybody comes to them
 FEW_NUMBERS = 3  # so many that differ from each other are not the same by chance
 HANDED_SHARE = 1e-3  # of the largest value: what was handed over is the same up to that
@@ -546,8 +547,13 @@ def _called(trial: Trial) -> frozenset[str]:
 
 
 def _says_nothing(answer: Any) -> bool:
-    """Whether an answer is numbers of which none is finite: it is like any other of that kind."""
+    """Whether an answer is numbers of which none is finite: it is like any other of that kind.
+
+    Nor does one of more axes than torch computes with: it is nobody's mistake.
+    """
     if isinstance(answer, Tensor):
+        if answer.ndim > MOST_AXES:
+            return True
         return bool(answer.numel()) and not bool(answer.isfinite().any())
     if isinstance(answer, float):
         return not math.isfinite(answer)

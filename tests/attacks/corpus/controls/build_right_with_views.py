@@ -6,6 +6,7 @@ Deserves: all
 """
 
 ENDING = """
+import torch
 def _view(value):
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return torch.stack([value, value], -1)[..., 0].requires_grad_()
