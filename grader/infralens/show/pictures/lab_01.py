@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from diffusers import DDPMScheduler
-from diffusers.training_utils import compute_snr
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -26,6 +25,8 @@ STAR = Drawing(Combination("large", "yellow", "star", "navy"), 11.0, PICTURE / 2
 
 def draw(mine: Any, seed: int) -> Figure:
     """The picture at five levels with its SNR, and ᾱ of the three schedules."""
+    from diffusers.training_utils import compute_snr  # with it come all models, for seconds
+
     image = pictures_of([STAR]).images
     many = image.expand(len(LEVELS), -1, -1, -1).contiguous()
     noise = torch.randn(many.shape, generator=torch.Generator().manual_seed(seed))
