@@ -11,6 +11,8 @@ from typing import Any
 _HOMES = {
     "release_passes": ("AuditRelease", "ClearAnswers", "ForTheExaminer", "ForTheLearner"),
     "autograde": ("Examine", "RestoreCells", "TolerantExporter"),
+    "collecting": ("CollectByName",),
+    "exporting": ("ExportCsv",),
 }
 
 

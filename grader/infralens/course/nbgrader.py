@@ -66,6 +66,11 @@ c.Autograde.autograde_preprocessors = [
     *(P + name for name in ("LimitOutput", "SaveAutoGrades", "AssignLatePenalties")),
     P + "CheckCellMetadata",
 ]
+
+# Whose a file is, for zip_collect: as `infralens batch` reads it, or by your own
+# c.FileNameCollectorPlugin.named_regexp. And grades in a CSV that a name cannot break.
+c.ZipCollectApp.collector_plugin = "infralens.course.CollectByName"
+c.ExportApp.plugin_class = "infralens.course.ExportCsv"
 {labs}{end}
 """
 MOST_BYTES = 2**22
