@@ -18,9 +18,11 @@ from PIL import Image
 
 from infralens.candidate.loading import load
 from infralens.cli import main
+from infralens.examiner.candidate.in_process import RehearsedCandidate
+from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab, find_lab, find_labs
 from infralens.show.pictures import DRAWN, lab_03, lab_04
-from infralens.show.pictures.answers import NotDrawnError, number, tensor
+from infralens.show.pictures.answers import NotDrawnError, number, pixels, tensor
 from infralens.show.pictures.look import as_png
 from infralens.wrong import wrong_answers
 
@@ -71,6 +73,7 @@ SEEN = {
     "diffusers/lab-02": "guess-not-divided",
     "diffusers/lab-03": "sigma-not-root",
     "diffusers/lab-04": "never-guided",
+    "diffusers/lab-05": "unscaled-after-decoding",
 }
 """A misconception of each lab that has a picture."""
 
@@ -84,7 +87,9 @@ def test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it(name: str) -> N
     right = lab.solution.read_text(encoding="utf-8")
     shown = []
     for text in (right, mistake.edited(right)):
-        png = as_png(drawing.draw(load(text, lab.solution.name), 1))
+        mine = RehearsedCandidate(vars(load(text, lab.solution.name)))
+        with running(Trial()), torch.no_grad():
+            png = as_png(drawing.draw(mine, 1))
         assert len(png) < 100_000
         with Image.open(io.BytesIO(png)) as image:
             shown.append(np.asarray(image.convert("L"), dtype=float))
@@ -111,6 +116,14 @@ def test_only_a_finite_tensor_of_the_right_shape_is_drawn(answer: Any) -> None:
     with pytest.raises(NotDrawnError, match=r"`Euler\.step` gave .+\."):
         tensor(answer, (2,), "Euler.step")
     assert tensor(torch.ones(2).half(), (2,), "Euler.step").dtype == torch.float64
+
+
+@pytest.mark.parametrize("answer", [*HOSTILE, np.zeros(2), np.zeros((2, 2), np.uint8)])
+def test_only_bytes_of_the_right_shape_are_drawn_as_pixels(answer: Any) -> None:
+    with pytest.raises(NotDrawnError, match=r"`to_image` gave .+\."):
+        pixels(answer, (2,), "to_image")
+    for right in (torch.full((2,), 255, dtype=torch.uint8), np.full((2,), 255, np.uint8)):
+        assert pixels(right, (2,), "to_image").tolist() == [255, 255]
 
 
 @pytest.mark.parametrize("answer", [None, True, "1", float("nan"), 10**400, torch.ones(2)])

@@ -112,6 +112,7 @@ MAY_KNOW = {
         "infralens.examiner.service.stock",
         "infralens.shapes",
         "infralens.show",
+        "infralens.wire",
     ),
     # What runs where Gradescope grades tells apart what cannot be graded and what fails.
     "infralens.course.gradescope_run": (

@@ -168,8 +168,8 @@ def try_(
 def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) -> None:
     """Draw what your own code does, beside diffusers.
 
-    Your functions run as when they are graded, on a denoiser that is exact for a few hundred
-    pictures: a mistake is seen in what comes out.
+    Your functions run as when they are graded, on the shipped networks or on a denoiser that is
+    exact for a few hundred pictures: a mistake is seen in what comes out.
     """
     import subprocess
     import sys

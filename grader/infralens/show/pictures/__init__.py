@@ -7,6 +7,7 @@ DRAWN = {
     "diffusers/lab-02": "lab_02",
     "diffusers/lab-03": "lab_03",
     "diffusers/lab-04": "lab_04",
+    "diffusers/lab-05": "lab_05",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from infralens.examiner.compare.describe import kind
@@ -30,6 +32,16 @@ def _has_numbers(answer: Tensor) -> bool:
     """Whether it holds real numbers, here: not complex, not bool, not sparse, not meta."""
     real = not answer.is_complex() and answer.dtype != torch.bool
     return real and answer.layout == torch.strided and answer.device.type == "cpu"
+
+
+def pixels(answer: Any, shape: tuple[int, ...], of: str) -> NDArray[np.uint8]:
+    """The answer of `of` as uint8 of this shape, tensor or array; NotDrawnError if it is not."""
+    if isinstance(answer, Tensor) and answer.dtype == torch.uint8:
+        return tensor(answer, shape, of).byte().numpy()
+    if not isinstance(answer, np.ndarray) or (answer.dtype, answer.shape) != (np.uint8, shape):
+        wanted = f"pixels (uint8) of shape {shape} are drawn"
+        raise NotDrawnError(f"`{of}` gave {kind(answer)}; {wanted}.")
+    return answer
 
 
 def number(answer: Any, of: str) -> float:

@@ -40,12 +40,38 @@ def picture(axes: Axes, image: Tensor, title: str = "", colour: str = INK) -> No
     """Show one image (3, H, W), −1 to 1, its pixels as squares; what lies beyond is cut off."""
     pixels = ((image.double().clamp(-1, 1) + 1) * 127.5).round().byte()
     axes.imshow(pixels.permute(1, 2, 0).numpy().astype(np.uint8), interpolation="nearest")
+    bare(axes)
+    if title:
+        axes.set_title(title, fontsize=8, color=colour, pad=3)
+
+
+def field(
+    axes: Axes, values: Tensor, limit: float, title: str = "", colour: str = INK, lowest: float = 0
+) -> None:
+    """Show one map of numbers (H, W) by colours that are told apart with every colour vision.
+
+    From −limit to limit: orange below zero, white at zero, violet above it. With `lowest` above
+    −limit no sign is to be seen: from there to limit, dark blue to yellow.
+    """
+    signed = lowest <= -limit
+    axes.imshow(
+        values.double().numpy(),
+        cmap="PuOr" if signed else "cividis",
+        vmin=lowest,
+        vmax=limit,
+        interpolation="nearest",
+    )
+    bare(axes)
+    if title:
+        axes.set_title(title, fontsize=8, color=colour, pad=3)
+
+
+def bare(axes: Axes) -> None:
+    """No ticks, and a faint frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     for side in axes.spines.values():
         side.set_edgecolor(FAINT)
-    if title:
-        axes.set_title(title, fontsize=8, color=colour, pad=3)
 
 
 def row(
@@ -66,16 +92,14 @@ def row(
     for i, (image, title) in enumerate(zip(images, titles, strict=True)):
         words, ink = (title, INK) if isinstance(title, str) else title
         picture(figure.add_axes((left + i * step, bottom, step * 0.94, height)), image, words, ink)
-    figure.text(
-        left - 0.012,
-        bottom + height / 2,
-        name,
-        color=colour,
-        fontsize=9,
-        rotation=90,
-        ha="right",
-        va="center",
-    )
+    upright(figure, left, bottom + height / 2, name, colour)
+
+
+def upright(figure: Figure, left: float, middle: float, name: str, colour: str = INK) -> None:
+    """A name that stands upright, left of what begins there."""
+    text = figure.text(left - 0.012, middle, name, color=colour, fontsize=9, rotation=90)
+    text.set_horizontalalignment("right")
+    text.set_verticalalignment("center")
 
 
 def plain(axes: Axes, x: str, y: str) -> None:
