@@ -97,6 +97,21 @@ def test_neither_a_link_nor_a_pipe_is_followed(tmp_path: Path) -> None:
             read_notebook(tmp_path / f"{name}.ipynb")
 
 
+def test_pictures_make_no_notebook_too_large(tmp_path: Path) -> None:
+    picture = {"output_type": "display_data", "data": {"image/png": "A" * (9 << 20)}}
+    cell = {"cell_type": "code", "source": "x", "metadata": {}, "outputs": [picture]}
+    (read,) = read_notebook(written(tmp_path / "x.ipynb", cell)).cells
+    assert (read.source, read.outputs) == ("x", [])
+    cell["outputs"] = [picture] * 4
+    with pytest.raises(UnreadableNotebookError, match="32 MiB: clear its outputs"):
+        read_notebook(written(tmp_path / "x.ipynb", cell))
+    for heavy in ("A" * (9 << 20), [[]] * (1 << 20)):  # code, and what is many times its bytes
+        cell["source"] = heavy
+        cell["outputs"] = [picture]
+        with pytest.raises(UnreadableNotebookError, match="without outputs"):
+            read_notebook(written(tmp_path / "x.ipynb", cell))
+
+
 def test_a_notebook_has_bounds() -> None:
     small, large = new_code_cell("x"), new_code_cell("x" * (MOST_TEXT + 1))
     assert not excess_of(NotebookNode(cells=[small] * MOST_CELLS))

@@ -39,6 +39,7 @@ from infralens.course.class_shown import class_csv, class_html, show_class
 from infralens.course.code import code_digest
 from infralens.course.kit import kit_of
 from infralens.course.results import REPORTS, Result, place_of, read_results, write_result
+from infralens.examiner.candidate.submission import read_bytes
 from infralens.examiner.errors import UnavailableError, UnreadableError
 from infralens.grading import Examiners
 from infralens.labs import Lab, find_labs, place_at, read_lab
@@ -550,6 +551,22 @@ def test_a_notebook_stays_one_and_its_place_is_not_told(
         assert judge.verdict(replace(job, path="a/b.ipynb"), b"").refused == "a/b.ipynb is odd."
         assert judge.verdict(job, b"").refused == "ada/lent.py is odd."
     assert seen == ["lent.ipynb", "lent.py"]
+
+
+def test_pictures_in_a_notebook_do_not_keep_it_from_the_examiner(
+    lent: Lab, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def graded(lab: Lab, path: Path, **how: Any) -> Report:
+        seen.append(json.loads(read_bytes(path)))
+        return report_on(lent)
+
+    monkeypatch.setattr(judging, "grade", graded)
+    cell = {"cell_type": "code", "source": "x", "outputs": ["A" * (9 << 20)]}
+    with judge_with(Examined()) as judge:
+        judge.verdict(replace(job, path="a.ipynb"), json.dumps({"cells": [cell]}).encode())
+    assert seen == [{"cells": [{"cell_type": "code", "source": "x"}]}]
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import json
 import tokenize
 from collections.abc import Iterable, Iterator
 
+from infralens.course.outputs import EXAMINED
+
 MOST_READ = 2**18  # characters: a lab has a tenth of it, and a megabyte takes seconds
 SILENT = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -42,7 +44,9 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _cells(text: str) -> str:
-    """The code cells of a notebook; its whole text where it is none."""
+    """The code cells of a notebook; its whole text where it is none, or one that nobody reads."""
+    if len(text) > EXAMINED:
+        return text
     try:
         cells = json.loads(text)["cells"]
         sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]

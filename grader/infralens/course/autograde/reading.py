@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
+from infralens.course.outputs import EXAMINED, MOST_BYTES, TOO_LARGE, without_outputs
 from infralens.regular import read_regular
 
-MOST_BYTES = 8 * 2**20  # as an examiner reads
 MOST_CELLS = 900  # with those that were released an examiner takes a thousand
 MOST_TEXT = 2**21  # characters
 UNREADABLE = "infralens_unreadable"  # where resources and metadata hold why one is not read
@@ -28,9 +29,14 @@ def read_notebook(path: Path) -> NotebookNode:
     UnreadableNotebookError where there is none.
     """
     try:
-        data = json.loads(read_regular(path, MOST_BYTES, follow=False).decode("utf-8-sig"))
+        whole = without_outputs(read_regular(path, MOST_BYTES, follow=False))
     except OSError as error:
-        raise UnreadableNotebookError(error.strerror or str(error)) from None
+        too_large = f"it is {TOO_LARGE}" if error.errno == errno.EFBIG else ""
+        raise UnreadableNotebookError(too_large or error.strerror or str(error)) from None
+    if len(whole) > EXAMINED:
+        raise UnreadableNotebookError(f"without outputs it is larger than {EXAMINED >> 20} MiB")
+    try:
+        data = json.loads(whole.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise UnreadableNotebookError(f"its JSON is broken on line {error.lineno}") from None
     except (ValueError, RecursionError, MemoryError):

@@ -27,10 +27,10 @@ def explanation(todo: TodoResult, report: Report, short: str, score: float, most
 
 
 def unread(reason: str) -> str:
-    """What stands in every check cell of a file that is no notebook."""
+    """What stands in every check cell of a file that is not read as a notebook."""
     return (
-        f"The file that was handed in is no notebook: {one_line(reason)}. "
-        "Open it in Jupyter, save it, and hand it in again."
+        f"What was handed in is not read as a notebook: {one_line(reason)}. "
+        "Mend that in Jupyter, and hand it in again."
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from infralens.course.outputs import without_outputs
 from infralens.examiner.errors import UnreadableError
 from infralens.examiner.isolation.folders import HeldFolder
 from infralens.examiner.service.protocol import Request
@@ -79,7 +80,7 @@ class Judge:
         suffix = PurePosixPath(job.path).suffix.lower()
         name = job.lab.file if suffix == ".py" else PurePosixPath(job.lab.file).stem + suffix
         path = self._folder.path.resolve() / name
-        path.write_bytes(data)
+        path.write_bytes(without_outputs(data) if suffix == ".ipynb" else data)
         try:
             report = self._graded(job, path)
             if report.grader_error is not None and not self._closed:

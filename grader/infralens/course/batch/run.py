@@ -19,6 +19,7 @@ from infralens.course.batch.local import Load
 from infralens.course.batch.summary import write_summary
 from infralens.course.code import code_digest
 from infralens.course.kit import kit_of
+from infralens.course.outputs import without_outputs
 from infralens.course.record import Assignment, Record, read_record, write_record
 from infralens.course.results import (
     Result,
@@ -144,7 +145,7 @@ def plan(found: Found, seeds: Mapping[str, int], out: Path, isolation: str, devi
         job = Job(key, lab, submission.entry.path, sha256, seed, isolation, device)
         known = read_result(out / RESULTS, submission.assignment.name, submission.learner)
         if known is None or known.key != job.key or not known.final or known.report is None:
-            code = code_digest(data, submission.entry.path)
+            code = code_digest(without_outputs(data), submission.entry.path)
             waiting.setdefault(job.key, []).append(Handed(submission, code, kit, job))
             continue
         if known.file != submission.entry.path:  # the same file in another place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import zipfile
@@ -12,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from infralens.course.outputs import MOST_BYTES as MOST_OF_A_NOTEBOOK
+from infralens.course.outputs import TOO_LARGE
 from infralens.examiner.errors import UnreadableError
 from infralens.regular import read_regular
 
 MOST_FILES = 200_000
 MOST_DEPTH = 12
-MOST_BYTES = {".py": 1 << 20, ".ipynb": 16 << 20}  # what the examiner reads of a file is less
+MOST_BYTES = {".py": 1 << 20, ".ipynb": MOST_OF_A_NOTEBOOK}  # an examiner reads less
 ENCRYPTED = 0x1
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError),
@@ -60,6 +63,8 @@ class FileEntry:
         try:
             return read_regular(self.file, most, follow=False)
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise _too_large(self.path) from None
             raise UnreadableError(f"{self.path} cannot be read: {error.strerror}.") from None
 
 
@@ -83,12 +88,18 @@ class ZipEntry:
         except DAMAGED as error:
             raise UnreadableError(f"{self.path} is damaged in the zip: {error}.") from None
         if len(data) > most:
-            raise UnreadableError(f"{self.path} is larger than {most >> 20} MiB.")
+            raise _too_large(self.path)
         return data
 
 
 def _most(path: str) -> int:
     return MOST_BYTES.get(PurePosixPath(path).suffix.lower(), 1 << 20)
+
+
+def _too_large(path: str) -> UnreadableError:
+    is_notebook = PurePosixPath(path).suffix.lower() == ".ipynb"
+    reason = TOO_LARGE if is_notebook else f"larger than {_most(path) >> 20} MiB"
+    return UnreadableError(f"{path} is {reason}.")
 
 
 @contextmanager

@@ -258,7 +258,8 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:  # /proc/self/mem calls itself a regular file
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
     if len(data) > most:
-        raise UnreadableError(f"{path} is larger than {most >> 20} MiB, too large to be a lab.")
+        advice = "clear its outputs" if _is_notebook(path) else "too large to be a lab"
+        raise UnreadableError(f"{path} is larger than {most >> 20} MiB: {advice}.")
     return data
 
 
