@@ -315,6 +315,20 @@ def test_the_seed_of_the_class_is_used_and_the_sandbox_unless_told(examined: Any
     assert second.isolation == "process"
 
 
+def test_a_notebook_of_another_lab_is_told_where_points_are_missing(examined: Any) -> None:
+    notebook = checks()
+    notebook.metadata.infralens = {"lab": "diffusers/lab-01"}
+    told, silent = (
+        examined(notebook, report_of("3.1")).cells[place].outputs[0].data["text/plain"]
+        for place in (1, 0)
+    )
+    assert told.startswith("What was handed in is the notebook of diffusers/lab-01, not of")
+    assert silent.startswith("3.1")
+    notebook.metadata.infralens = {"lab": LAB.id}
+    said = examined(notebook, report_of()).cells[0].outputs[0].data["text/plain"]
+    assert said.startswith("3.1")
+
+
 def test_a_pass_that_is_switched_off_still_judges(examined: Any) -> None:
     assert paid(examined(checks(), report_of("3.1"), enabled=False)) == [2, 0, 0, 0, 0, 0, 0]
 

@@ -21,7 +21,7 @@ from infralens.course.autograde.place import NotExaminedError, course_of, export
 from infralens.course.autograde.plan import Pending
 from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
 from infralens.course.autograde.restore import in_order, restored_cells, source_cells
-from infralens.course.autograde.words import explanation, unread
+from infralens.course.autograde.words import explanation, of_another_lab, unread
 from infralens.course.kernel import NoVerdictError
 from infralens.course.record import Assignment, read_record
 from infralens.course.telling import told
@@ -111,6 +111,9 @@ class Examine(NbGraderPreprocessor):
             missing = ", ".join(sorted(set(checks) - set(results)))
             raise NotExaminedError(f"{lab.short} has no todo {missing}: was its release changed?")
         shown = told(report, assigned.tells)
+        mixed_up = of_another_lab(nb.metadata.get("infralens", {}).get("lab"), lab.id)
+        if mixed_up:
+            self.log.warning("%s: %s", resources["nbgrader"]["student"], mixed_up)
         total = 0.0
         for todo, result in zip(shown.todos, report.todos, strict=True):
             if todo.id in checks:
@@ -118,7 +121,8 @@ class Examine(NbGraderPreprocessor):
                 most = float(cell.metadata.nbgrader["points"])
                 score = most if _is_passed(result) else 0.0
                 total += score
-                _write(cell, explanation(todo, shown, lab.short, score, most), score)
+                said = explanation(todo, shown, lab.short, score, most)
+                _write(cell, said if score or not mixed_up else f"{mixed_up}\n\n{said}", score)
         for note in report.notes:
             self.log.info("%s, %s: %s", resources["nbgrader"]["student"], note.place, note.text)
         most = sum(float(cell.metadata.nbgrader["points"]) for cell in checks.values())

@@ -65,6 +65,8 @@ class RestoreCells(NbGraderPreprocessor):
         released = in_order(cells, course_of(self), named["assignment"], named["notebook"])
         reason = resources.get(UNREADABLE) or excess_of(nb)
         restored = new_notebook(cells=list(restored_cells(released, [] if reason else nb.cells)))
+        if (lab := nb.metadata.get("infralens", {}).get("lab")) is not None:
+            restored.metadata.infralens = {"lab": lab}
         if reason:
             self.log.warning("%s: the notebook is not read: %s", named["student"], reason)
             restored.metadata.infralens = {UNREADABLE: str(reason)}
