@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import torch
 from click.testing import CliRunner
 
 from infralens.cli import main
-from infralens.drift.comparing import compared, judged
+from infralens.drift.comparing import Change, Drift, compared, judged
+from infralens.drift.page import to_html
 from infralens.drift.recording import Recording, kept
+from infralens.labs import find_lab, find_labs
 
 ONE = torch.tensor([1.0, math.nan, -2.0])
 
@@ -67,31 +70,58 @@ def test_what_is_not_reached_has_not_vanished() -> None:
     assert sum(found.counts.values()) == 7
 
 
+CHANGES = {  # a file of schedulers: what stands there once, and what is planted for it
+    "scheduling_ddpm.py": (
+        "sqrt_alpha_prod * original_samples + sqrt_one_minus",
+        "sqrt_alpha_prod * original_samples - sqrt_one_minus",
+    ),
+    "scheduling_ddim.py": ("clip_sample: bool = True", "clip_sample: bool = False"),
+}
+
+
 def planted(folder: Path) -> Path:
-    """A folder with the installed diffusers, of which add_noise has another sign."""
+    """A folder with the installed diffusers, of which some schedulers have another line."""
     installed, copy = Path(diffusers.__file__).parent, folder / "diffusers"
-    name = "scheduling_ddpm.py"
     for inside in (copy, copy / "schedulers"):
         inside.mkdir()
         for path in (installed / inside.relative_to(copy)).iterdir():
-            if path.name not in ("schedulers", "__pycache__", name):
+            if path.name not in ("schedulers", "__pycache__", *CHANGES):
                 (inside / path.name).symlink_to(path)
-    text = (installed / "schedulers" / name).read_text(encoding="utf-8")
-    right = "sqrt_alpha_prod * original_samples + sqrt_one_minus"
-    assert text.count(right) == 1
-    (copy / "schedulers" / name).write_text(text.replace(right, right.replace("+", "-")), "utf-8")
+    for name, (right, wrong) in CHANGES.items():
+        text = (installed / "schedulers" / name).read_text(encoding="utf-8")
+        assert text.count(right) == 1
+        (copy / "schedulers" / name).write_text(text.replace(right, wrong), "utf-8")
     return folder
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-def test_a_sign_in_one_scheduler_is_found(tmp_path: Path) -> None:
-    words = ["drift", sys.executable, str(planted(tmp_path)), "--lab", "lab-01", "--format", "json"]
-    result = CliRunner().invoke(main, words)
+def test_a_sign_and_a_default_of_two_schedulers_are_found(tmp_path: Path) -> None:
+    """A sign wherever noise is added; a default in one line, where it is asked for."""
+    release = str(planted(tmp_path))
+    words = ["drift", sys.executable, release, "--lab", "lab-01", "--lab", "lab-02"]
+    result = CliRunner().invoke(main, [*words, "--format", "json"])
     assert result.exit_code == 1, result.output
-    told = json.loads(result.stdout)["labs"]["diffusers/lab-01"]
-    assert {change["kind"] for change in told["changes"]} == {"different"}
-    assert all("noise" in change["case"] for change in told["changes"])
-    assert told["counts"]["equal to the bit"] > 10
+    told = json.loads(result.stdout)["labs"]
+    sign = told["diffusers/lab-01"]
+    assert {change["kind"] for change in sign["changes"]} == {"different"}
+    assert all("noise" in change["case"] for change in sign["changes"])
+    assert sign["counts"]["equal to the bit"] > 10
+    (default,) = told["diffusers/lab-02"]["changes"]
+    assert default["case"] == "quiz.py::question 3"
+    assert (default["kind"], default["text"]) == ("different", "1.0 → 3.200000047683716")
+
+
+def test_the_page_has_every_count_and_every_change_and_asks_for_nothing() -> None:
+    lab = find_lab("lab-02", find_labs())
+    change = Change("different", "test_x.py::test_of[<b>]", 2, "1 → 2")
+    page = to_html({lab: Drift({"different": 37}, (change,))}, ["0.1", "0.2"], 5)
+    assert "<h1>diffusers 0.1 → 0.2</h1>" in page
+    assert "seed 5" in page
+    assert '<td class="number">37</td>' in page
+    assert "<td><code>test_of[&lt;b&gt;], comparison 2</code></td>" in page
+    assert f"read {lab.reading}" in page
+    assert not re.search(r"<script|<link|src=|href=|url\(|@import", page)
+    assert "Nothing changed" in to_html({lab: Drift({"equal to the bit": 1})}, ["1", "2"], 5)
 
 
 def test_a_place_without_a_release_is_one_sentence(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("new", type=click.Path(exists=True, path_type=Path))
 @click.option("--lab", "names", multiple=True, shell_complete=complete_labs, help="Only this lab.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--format", "form", type=click.Choice(["text", "json", "html"]), default="text")
 @click.pass_context
 def drift(
     ctx: click.Context, old: Path, new: Path, names: tuple[str, ...], seed: int, form: str
@@ -59,6 +59,10 @@ def drift(
     if form == "json":
         told = {"seed": seed, "releases": releases}
         click.echo(json.dumps({**told, "labs": {of.id: asdict(one) for of, one in found.items()}}))
+    elif form == "html":
+        from infralens.drift.page import to_html
+
+        click.echo(to_html(found, releases, seed), nl=False)
     else:
         click.echo(f"diffusers {' → '.join(releases)}   seed {seed}")
         for lab, one in found.items():
@@ -76,8 +80,6 @@ def _show(lab: Lab, drift: Drift) -> None:
     told = ", ".join(f"{count} {kind}" for kind, count in drift.counts.items() if count)
     click.echo(f"\n{lab.short} · {lab.title}   {told or 'nothing asked of the library'}")
     for change in drift.changes:
-        _, _, case = change.case.partition("::")
-        where = case if change.comparison is None else f"{case}, comparison {change.comparison}"
-        click.echo(f"  {change.kind:<9}  {where}\n             {change.text}")
+        click.echo(f"  {change.kind:<9}  {change.where}\n             {change.text}")
     if drift.changes:
         click.echo(f"             read {lab.reading}")

@@ -31,6 +31,12 @@ class Change:
     comparison: int | None
     text: str
 
+    @property
+    def where(self) -> str:
+        """The case without its file, and which comparison of it."""
+        _, _, case = self.case.partition("::")
+        return case if self.comparison is None else f"{case}, comparison {self.comparison}"
+
 
 @dataclass(frozen=True)
 class Drift:
