@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -35,6 +36,44 @@ class Frame:
         return place_in_words(self.line, self.cell)
 
 
+REGION_SIDE = 16  # rows and columns of a region, at most: a report stays short
+_NUMBER = r"(?:-?\d{1,8}(?:\.\d{1,8})?(?:e[+-]\d{1,3})?|-?inf|nan)"
+_ROW = re.compile(rf"{_NUMBER}(?: {_NUMBER}){{0,{REGION_SIDE - 1}}}")
+
+
+@dataclass(frozen=True)
+class Region:
+    """A few numbers of two tensors around a difference, for a picture.
+
+    It is cut along `axes` (one, or rows and columns) of tensors of this `shape`; `start` is the
+    index of its first number. `worst` is the row and column, within it, of the largest difference.
+    A row is a text of numbers with blanks between: short, and JSON has no NaN.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    start: tuple[int, ...]
+    worst: tuple[int, int]
+    expected: tuple[str, ...]
+    yours: tuple[str, ...]
+    difference: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        grids = (self.expected, self.yours, self.difference)
+        if not all(_ROW.fullmatch(row) for rows in grids for row in rows):
+            raise ValueError("a row of a region is no text of a few numbers")
+        sizes = {len(row.split(" ")) for rows in grids for row in rows}
+        heights = {len(rows) for rows in grids}
+        if len(sizes) != 1 or len(heights) != 1 or max(heights) > REGION_SIDE:
+            raise ValueError("the grids of a region are not of one small size")
+        height, width = max(heights), max(sizes)
+        row, column = self.worst
+        known = len(self.start) == len(self.shape) and len(self.axes) in (1, 2)
+        inside = 0 <= row < height and 0 <= column < width
+        if not (known and inside and all(0 <= axis < len(self.shape) for axis in self.axes)):
+            raise ValueError("a region lies outside of its tensor")
+
+
 @dataclass(frozen=True)
 class Detail:
     """What explains a check that did not pass. Every text may come from hostile code."""
@@ -46,6 +85,7 @@ class Detail:
     expected: str | None = None
     yours: str | None = None
     where: str | None = None
+    region: Region | None = None
     explanation: str | None = None
     reads: str | None = None
     frames: tuple[Frame, ...] = ()
@@ -174,10 +214,17 @@ def check_result(data: dict[str, Any]) -> CheckResult:
     """A CheckResult from its JSON object."""
     detail = data.get("detail")
     if detail is not None:
-        detail = Detail(**{**detail, "frames": tuple(Frame(**f) for f in detail["frames"])})
+        frames = tuple(Frame(**frame) for frame in detail["frames"])
+        region = detail.get("region")
+        region = None if region is None else _region(region)
+        detail = Detail(**{**detail, "frames": frames, "region": region})
     margins = tuple(_margin(entry) for entry in data["margins"])
     reference = tuple(data["reference"])
     return CheckResult(**{**data, "detail": detail, "reference": reference, "margins": margins})
+
+
+def _region(data: dict[str, Any]) -> Region:
+    return Region(**{name: tuple(value) for name, value in data.items()})
 
 
 def _margin(data: dict[str, Any]) -> Margin:

@@ -14,6 +14,7 @@ from infralens.report import (
     Environment,
     Frame,
     Note,
+    Region,
     Report,
     TodoResult,
 )
@@ -41,6 +42,7 @@ def report(text: str) -> Report:
         expected="[1.0, 2.0]",
         yours=text,
         where=text,
+        region=Region((1, 2), (1,), (0, 0), (0, 1), ("1 2",), ("1 inf",), ("0 inf",)),
         explanation="Divide by √(σ² + 1).",
         frames=(Frame(3, text, text),),
         output=text * 3,
@@ -87,6 +89,8 @@ def opened(page: str, folder: Path, *options: str) -> subprocess.CompletedProces
 def test_a_hostile_submission_does_nothing_in_a_browser(tmp_path: Path) -> None:
     dom = opened(to_html(report(HOSTILE)), tmp_path, "--dump-dom").stdout
     assert "<title>diffusers/lab-03 · 2 of 6</title>" in dom
+    assert dom.count("<svg") == dom.count('aria-label="') == 3
+    assert "<title>[0, 1] inf</title>" in dom
     assert "<script" not in dom
     assert "<img" not in dom
     assert "\x1b" not in dom

@@ -1330,6 +1330,8 @@ def test_an_answer_that_was_remembered_is_wrong_the_second_time(workshop: Any) -
     assert check.message.endswith("though the first time it was right")
     assert check.detail is not None
     assert check.detail.round == 1
+    assert check.detail.region is not None
+    assert check.detail.region.shape == (2, 3)
     right = "def scale(x, factor):\n    return factor * x\n"
     assert workshop.grade(lab, right, isolation="process").score == 2
 

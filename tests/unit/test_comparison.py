@@ -189,6 +189,10 @@ def test_the_explanation_shows_the_place_of_the_largest_difference() -> None:
     assert error.yours == "[20, 26, 22, 23]"
     assert error.margin is not None
     assert error.margin.max_abs_error == 5
+    region = error.region()
+    assert region is not None
+    assert (region.start, region.worst) == ((1, 0, 0), (2, 1))
+    assert region.difference == ("0 0 0 0", "0 0 0 0", "0 5 0 0")
 
 
 # Kind, shape, dtype, device
@@ -309,6 +313,9 @@ def test_tensors_of_whole_numbers_are_compared_exactly() -> None:
         lambda: assert_equals(torch.tensor([[3, 2], [1, 7]]), library=lambda: expected)
     )
     assert error.where == "first at [1, 1]"
+    region = error.region()
+    assert region is not None
+    assert region.difference == ("0 0", "0 7")
     mismatch(lambda: assert_equals(expected.int(), library=lambda: expected))
     mismatch(lambda: assert_equals(expected.bool(), library=lambda: expected.bool() ^ True))
 

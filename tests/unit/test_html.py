@@ -8,10 +8,20 @@ from typing import Any
 
 import pytest
 
-from infralens.report import CheckResult, Detail
+from infralens.report import CheckResult, Detail, Region
+from infralens.show.heat import DIFFERENCES, NO_NUMBER, VALUES, heat_maps
 from infralens.show.html import to_html
 
 WRONG = CheckResult("a", "A.", "failed", detail=Detail(reads="handbook/scheduler.md#karras"))
+HUGE = Region(
+    shape=(4, 9),
+    axes=(0, 1),
+    start=(1, 5),
+    worst=(0, 1),
+    expected=("0 -1e+308", "2 2"),
+    yours=("nan 1e+308", "-inf 2"),
+    difference=("nan inf", "-inf 0"),
+)
 WHITE, CANVAS = (255, 255, 255), (18, 18, 18)  # what browsers lay under a page, light and dark
 CODE = (136, 136, 136), 0x11 / 255  # the colour of code's ground, and how much of it there is
 
@@ -59,3 +69,25 @@ def test_a_todo_says_which_other_one_it_follows_from(report_of: Any) -> None:
     page = to_html(replace(report, todos=(report.todos[0], leaning)))
     assert page.count("calls your 3.1, which is wrong") == 1
     assert "which is wrong" not in to_html(report)
+
+
+def test_expected_and_yours_have_one_scale_and_the_difference_its_own() -> None:
+    region = Region((2,), (0,), (0,), (0, 1), ("0 1",), ("0 4",), ("0 3",))
+    expected, yours, difference = heat_maps(region).maps
+    assert (expected.low, expected.high) == (yours.low, yours.high) == ("0", "4")
+    assert (difference.low, difference.high) == ("\N{MINUS SIGN}3", "3")
+    assert [cell.fill for cell in yours.cells] == [VALUES[0], VALUES[-1]]
+    assert expected.cells[1].fill == VALUES[2]
+    assert [cell.fill for cell in difference.cells] == [DIFFERENCES[3], DIFFERENCES[-1]]
+
+
+def test_a_heat_map_tells_its_numbers_without_colours(report_of: Any) -> None:
+    check = replace(WRONG, detail=Detail(region=HUGE))
+    page = to_html(report_of(("3.3", 4, "failed", [check])))
+    assert page.count('<svg role="img"') == 3
+    assert 'aria-label="yours: 2 by 2 numbers from 2 to 1e+308, 2 not finite; at the' in page
+    assert "<title>[1, 5] nan</title>" in page
+    assert "[1:3, 5:7] of shape (4, 9)" in page
+    assert "a cross is no finite number" in page
+    assert page.count('class="cross"') == page.count(f'fill="{NO_NUMBER}"') == 5
+    assert "<svg" not in to_html(report_of(("3.3", 4, "failed", [WRONG])))

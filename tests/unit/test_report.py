@@ -18,6 +18,7 @@ from infralens.report import (
     Frame,
     Margin,
     Note,
+    Region,
     Report,
     TodoResult,
 )
@@ -40,6 +41,7 @@ FULL = CheckResult(
         expected="[1.0]",
         yours="[2.0]",
         where="at [0]",
+        region=Region((3, 2), (0, 1), (0, 0), (0, 0), ("1 2",), ("nan 2",), ("nan 0",)),
         explanation="Divide.",
         reads="handbook/scheduler.md",
         frames=(Frame(3, "step", "return x"),),
@@ -123,6 +125,16 @@ def test_a_report_with_an_unknown_field_is_refused(report_of: Any) -> None:
         Report.from_json(json.dumps({**data, "surprise": 1}))
 
 
+@pytest.mark.parametrize("rows", [["1 2"] * 17, ["<b> 2"], [" ".join("1" * 200)]])
+def test_a_report_with_more_than_a_small_region_is_refused(report_of: Any, rows: list[str]) -> None:
+    data = json.loads(report_of(("3.1", 2, "failed", [FULL])).to_json())
+    data["todos"][0]["checks"][0]["detail"]["region"]["yours"] = rows
+    with pytest.raises(ValueError, match="region"):
+        Report.from_json(json.dumps(data))
+    with pytest.raises(ValueError, match="detail"):
+        judge_of(PACKAGE / "report.schema.json")(data)
+
+
 def test_a_check_is_not_run_until_somebody_says_otherwise() -> None:
     assert CheckResult("a", "A").status == "not_run"
 
@@ -171,6 +183,7 @@ def test_the_schema_names_every_field_of_a_report() -> None:
         (CheckResult, parts["check"]),
         (Margin, parts["check"]["properties"]["margins"]["items"]),
         (Detail, parts["detail"]),
+        (Region, parts["region"]),
         (Frame, parts["detail"]["properties"]["frames"]["items"]),
     ):
         names = {field.name for field in fields(kind)}

@@ -8,6 +8,7 @@ library's own error on the same inputs; it is never a number typed in.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from infralens.examiner.compare.describe import around, brief_pair, dtype_name, kind, number
 from infralens.examiner.compare.forms import Form, first_unlike, form_of
+from infralens.examiner.compare.region import region_of
 from infralens.examiner.compare.same import same_plain
 from infralens.examiner.compare.tolerance import (
     RUN_SHARE,
@@ -352,6 +354,7 @@ def _judge(
         yours=around(mine, index),
         where=f"largest difference {number(margin.max_abs_error)}{place}",
         margin=margin,
+        region=functools.partial(region_of, exact, mine, index),
     )
 
 
@@ -367,6 +370,7 @@ def _judge_equal(answer: Any, expected: Any, what: str) -> None:
                 expected=around(expected, index),
                 yours=around(answer, index),
                 where=f"first at {list(index)}",
+                region=functools.partial(region_of, expected, answer, index),
             )
     elif not same_plain(answer, expected):
         right, mine, where = brief_pair(expected, answer)
