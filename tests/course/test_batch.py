@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -673,6 +674,26 @@ def test_without_a_sandbox_nothing_is_graded_unless_it_is_said(
     refused = batch(lambda job: Verdict(report_on(lent)), "--isolation", "sandbox")
     assert refused.exit_code == 2
     assert "no sandbox here (bwrap is not installed)" in refused.output
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(handed_in: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "out"
+    done = CliRunner().invoke(main, ["batch", str(handed_in), "--output", str(place)])
+    assert done.exit_code == 2
+    assert f"{place} cannot be written: Not a directory. What was graded stays" in done.output
+
+
+def test_a_disk_that_is_full_keeps_what_was_graded(
+    batch: Any, lent: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run, "write_result", full)
+    done = batch(lambda job: Verdict(report_on(lent)))
+    assert done.exit_code == 2
+    assert "cannot be written: No space left on device. What was graded stays" in done.output
 
 
 @pytest.mark.parametrize("out", ["class/out", "class", "."])

@@ -25,6 +25,7 @@ from infralens.cli.choosing import (
 )
 from infralens.cli.group import (
     GRADER_FAILED,
+    NO_ROOM,
     PASSED,
     POINTS_MISSING,
     UsageError,
@@ -113,6 +114,13 @@ def batch(
                 rows = sum_up(out, labs, found.left)
     except (UnfitSourceError, BusyError, RecordError, UnavailableError) as error:
         raise UsageError(str(error)) from None
+    except OSError as error:
+        if not _is_of(error, out):
+            raise
+        raise UsageError(
+            f"{out} cannot be written: {error.strerror}. "
+            "What was graded stays; where there is room, the same command goes on."
+        ) from None
     _tell(rows, found, out)
     if interrupted:
         click.echo("Stopped. The same command goes on where it stopped.", err=True)
@@ -120,6 +128,14 @@ def batch(
     states = {row.state for row in rows}
     failed, refused = "grader failed" in states, "refused" in states
     ctx.exit(GRADER_FAILED if failed else POINTS_MISSING if refused else PASSED)
+
+
+def _is_of(error: OSError, out: Path) -> bool:
+    """Whether it says that the output cannot be written; a disk that is full names no file."""
+    if error.errno in NO_ROOM:
+        return True
+    named = Path(os.fsdecode(error.filename)) if error.filename else None
+    return named is not None and (named == out or named in out.parents or out in named.parents)
 
 
 def _handed_in(path: Path) -> Path:

@@ -139,7 +139,8 @@ def nbgrader_command(
     except (RecordError, ReleaseError) as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}.") from None
+        place = error.filename or course  # a disk that is full names none
+        raise UsageError(f"{place} cannot be written: {error.strerror}.") from None
     count = len(chosen) - len(stuck)
     click.echo(f"{count} of {len(chosen)} assignments in {time.monotonic() - begun:.0f} s.")
     say(f"Learners get what lies in {course / 'release'}.")
