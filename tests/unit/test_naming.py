@@ -449,24 +449,34 @@ def test_what_a_case_said_is_not_taken_for_what_the_next_says(pair: Names) -> No
     assert sum("tripled" in key for key in pair.fits) == 20
 
 
+def note_right(names: Names, check_name: str, x: torch.Tensor) -> None:
+    """A case that the learner's f passed."""
+
+    def check(candidate: Any) -> None:
+        assert_matches(candidate.f(x), library=lambda: x, truth=lambda: x.double())
+
+    trial = Trial()
+    with running(trial):
+        check(RehearsedCandidate({"f": lambda n: n}))
+    names.note_right("90.1", check_name, trial, check)
+
+
 def test_what_fails_where_the_learner_is_right_is_said_in_no_check(pair: Names) -> None:
     """One check has found it out; the others hear only some of what passed."""
-
-    def note_right(check_name: str, x: torch.Tensor) -> None:
-        def check(candidate: Any) -> None:
-            assert_matches(candidate.f(x), library=lambda: x, truth=lambda: x.double())
-
-        trial = Trial()
-        with running(trial):
-            check(RehearsedCandidate({"f": lambda n: n}))
-        pair.note_right("90.1", check_name, trial, check)
-
     for turn in range(MOST_RIGHT):
-        note_right(f"test_short_{turn}", MANY[:2])
-    note_right("test_one", -MANY)
+        note_right(pair, f"test_short_{turn}", MANY[:2])
+    note_right(pair, "test_one", -MANY)
     for check_name in ("test_one", "test_two"):
         assert seen(pair, check_name, "f", refuse) == "refusing"
     assert [settled(pair, name, "refusing") for name in ("test_one", "test_two")] == [None, None]
+
+
+def test_the_passed_case_that_tells_may_be_the_last_of_a_small_check(pair: Names) -> None:
+    """Two settings of two kinds each are four cases: the third passed one is heard too."""
+    for x in (MANY[:2], -MANY[:2], -MANY):
+        note_right(pair, "test_one", x)
+    assert seen(pair, "test_one", "f", refuse) == "refusing"
+    assert settled(pair, "test_one", "refusing") is None
 
 
 @pytest.mark.parametrize("axes", [3, 64, 65, 100])

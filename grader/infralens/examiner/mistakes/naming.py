@@ -58,6 +58,7 @@ MOST_CASES = 2  # failing cases of one check that a name is held against
 MOST_EVIDENCE = 6  # the same of one todo, unless a check has none yet
 RIGHT_SECONDS = 2.0  # of processor time, for the passed cases of one todo
 MOST_RIGHT = 6  # passed cases that a name is held against, those of its own check first
+MOST_PASSED = 4  # of one check: where two settings of two kinds meet, the third may be what tells
 ANY_ORDER = 32  # calls that may have come in another order
 MOST_NUMBERS = 1000  # of an answer that are looked at
 MOST_AXES = 64  # that torch computes with; a tensor may have more
@@ -290,7 +291,7 @@ class Names:
     ) -> None:
         """A passed case: what fails there is not the learner's mistake."""
         of_the_check = sum(one.check_name == check_name for one in self.rights[todo_id])
-        if self.naming != "none" and of_the_check < MOST_CASES:
+        if self.naming != "none" and of_the_check < MOST_PASSED:
             self.rights[todo_id].append(
                 Right(check_name, _called(trial), tuple(trial.seen), dict(trial.tolerances), check)
             )
