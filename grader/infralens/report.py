@@ -74,6 +74,28 @@ class Region:
             raise ValueError("a region lies outside of its tensor")
 
 
+CURVE_LENGTH = 64  # places of a curve, at most
+_CURVE = re.compile(rf"{_NUMBER}(?: {_NUMBER}){{0,{CURVE_LENGTH - 1}}}")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The errors along a sequence, such as the calls of a loop, for a picture.
+
+    `errors` is a text of numbers with blanks between; each counts the tolerances of its place. The
+    first of them belongs to the place `start`, such as "call" 0.
+    """
+
+    what: str
+    place: str
+    start: int
+    errors: str
+
+    def __post_init__(self) -> None:
+        if not _CURVE.fullmatch(self.errors) or self.start < 0:
+            raise ValueError("the errors of a curve are no text of a few numbers")
+
+
 @dataclass(frozen=True)
 class Detail:
     """What explains a check that did not pass. Every text may come from hostile code."""
@@ -86,6 +108,7 @@ class Detail:
     yours: str | None = None
     where: str | None = None
     region: Region | None = None
+    curve: Curve | None = None
     explanation: str | None = None
     reads: str | None = None
     frames: tuple[Frame, ...] = ()
@@ -217,7 +240,9 @@ def check_result(data: dict[str, Any]) -> CheckResult:
         frames = tuple(Frame(**frame) for frame in detail["frames"])
         region = detail.get("region")
         region = None if region is None else _region(region)
-        detail = Detail(**{**detail, "frames": frames, "region": region})
+        curve = detail.get("curve")
+        curve = None if curve is None else Curve(**curve)
+        detail = Detail(**{**detail, "frames": frames, "region": region, "curve": curve})
     margins = tuple(_margin(entry) for entry in data["margins"])
     reference = tuple(data["reference"])
     return CheckResult(**{**data, "detail": detail, "reference": reference, "margins": margins})

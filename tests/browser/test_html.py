@@ -10,6 +10,7 @@ import pytest
 
 from infralens.report import (
     CheckResult,
+    Curve,
     Detail,
     Environment,
     Frame,
@@ -43,6 +44,7 @@ def report(text: str) -> Report:
         yours=text,
         where=text,
         region=Region((1, 2), (1,), (0, 0), (0, 1), ("1 2",), ("1 inf",), ("0 inf",)),
+        curve=Curve(text, "call", 0, "0 0.5 20 inf"),
         explanation="Divide by √(σ² + 1).",
         frames=(Frame(3, text, text),),
         output=text * 3,
@@ -89,7 +91,7 @@ def opened(page: str, folder: Path, *options: str) -> subprocess.CompletedProces
 def test_a_hostile_submission_does_nothing_in_a_browser(tmp_path: Path) -> None:
     dom = opened(to_html(report(HOSTILE)), tmp_path, "--dump-dom").stdout
     assert "<title>diffusers/lab-03 · 2 of 6</title>" in dom
-    assert dom.count("<svg") == dom.count('aria-label="') == 3
+    assert dom.count("<svg") == dom.count('aria-label="') == 4
     assert "<title>[0, 1] inf</title>" in dom
     assert "<script" not in dom
     assert "<img" not in dom

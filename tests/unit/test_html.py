@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infralens.report import CheckResult, Detail, Region
+from infralens.report import CheckResult, Curve, Detail, Region
 from infralens.show.heat import DIFFERENCES, NO_NUMBER, VALUES, heat_maps
 from infralens.show.html import to_html
 
@@ -91,3 +91,13 @@ def test_a_heat_map_tells_its_numbers_without_colours(report_of: Any) -> None:
     assert "a cross is no finite number" in page
     assert page.count('class="cross"') == page.count(f'fill="{NO_NUMBER}"') == 5
     assert "<svg" not in to_html(report_of(("3.3", 4, "failed", [WRONG])))
+
+
+def test_the_first_divergence_is_marked_and_told(report_of: Any) -> None:
+    check = replace(WRONG, detail=Detail(curve=Curve("`x` <b>", "call", 0, "0 0.5 20 inf")))
+    page = to_html(report_of(("3.3", 4, "failed", [check])))
+    told = "`x` &lt;b&gt;: the first error beyond rounding is at call 2: 20 times what rounding"
+    assert f'aria-label="{told}' in page
+    assert page.count("<circle") == 4
+    assert page.count('class="off"') == 2
+    assert page.count('class="first"') == 1

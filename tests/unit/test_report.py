@@ -13,6 +13,7 @@ from infralens.documents import judge_of
 from infralens.labs import PACKAGE
 from infralens.report import (
     CheckResult,
+    Curve,
     Detail,
     Environment,
     Frame,
@@ -42,6 +43,7 @@ FULL = CheckResult(
         yours="[2.0]",
         where="at [0]",
         region=Region((3, 2), (0, 1), (0, 0), (0, 0), ("1 2",), ("nan 2",), ("nan 0",)),
+        curve=Curve("`sample`", "call", 0, "0 0.5 inf 1e+04"),
         explanation="Divide.",
         reads="handbook/scheduler.md",
         frames=(Frame(3, "step", "return x"),),
@@ -184,6 +186,7 @@ def test_the_schema_names_every_field_of_a_report() -> None:
         (Margin, parts["check"]["properties"]["margins"]["items"]),
         (Detail, parts["detail"]),
         (Region, parts["region"]),
+        (Curve, parts["curve"]),
         (Frame, parts["detail"]["properties"]["frames"]["items"]),
     ):
         names = {field.name for field in fields(kind)}

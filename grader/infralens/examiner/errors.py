@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from infralens.report import Margin, Region, place_in_words
+from infralens.report import Curve, Margin, Region, place_in_words
 
 if TYPE_CHECKING:
     from infralens.wire import Raised  # which imports torch
@@ -87,10 +87,12 @@ class MismatchError(AssertionError):
         where: str | None = None,
         margin: Margin | None = None,
         region: Callable[[], Region | None] = lambda: None,
+        curve: Callable[[], Curve | None] = lambda: None,
     ) -> None:
         super().__init__(message)
         self.message, self.answer = message, answer
-        self.region = region  # worked out where it is shown: many answers are judged for a name
+        # Worked out where they are shown: many answers are judged for a name.
+        self.region, self.curve = region, curve
         self.expected, self.yours, self.where, self.margin = expected, yours, where, margin
         self.judge: Callable[[Any], None] | None = None  # the same judgement of another answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from infralens.report import Report
+from infralens.show.curve import drawn
 from infralens.show.harmless import excerpt, harmless, one_line
 from infralens.show.heat import heat_maps, scale_of
 from infralens.show.terminal import follows_from, qualified
@@ -24,5 +25,5 @@ def to_html(report: Report, program: str = "infralens") -> str:
     )
     environment.filters |= {"harmless": harmless, "one_line": one_line, "excerpt": excerpt}
     environment.filters |= {"qualified": qualified, "follows_from": follows_from}
-    environment.filters |= {"heat_maps": heat_maps, "scale_of": scale_of}
+    environment.filters |= {"heat_maps": heat_maps, "scale_of": scale_of, "drawn": drawn}
     return environment.get_template("report.html.jinja").render(report=report, program=program)

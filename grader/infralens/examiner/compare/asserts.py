@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from infralens.examiner.compare.curve import curve_along
 from infralens.examiner.compare.describe import around, brief_pair, dtype_name, kind, number
 from infralens.examiner.compare.forms import Form, first_unlike, form_of
 from infralens.examiner.compare.region import region_of
@@ -355,6 +356,7 @@ def _judge(
         where=f"largest difference {number(margin.max_abs_error)}{place}",
         margin=margin,
         region=functools.partial(region_of, exact, mine, index),
+        curve=functools.partial(curve_along, exact, mine, tolerance, what),
     )
 
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from infralens.examiner.compare.asserts import assert_agrees, assert_equals
+from infralens.examiner.compare.curve import curve_of_calls
+from infralens.examiner.errors import MismatchError
 
 Calls = Sequence[tuple[Any, ...]]
 
@@ -53,14 +55,29 @@ def assert_calls(
         return comparable(expected()[number][place])
 
     assert_equals(len(mine), library=lambda: len(expected()), what=f"how often {of} was called")
-    for number in range(len(mine)):
+    turns = range(len(mine))
+    for number in turns:
         for place, name in enumerate(names):
             if name:
-                assert_agrees(
-                    comparable(mine[number][place]),
-                    library=functools.partial(argument, number, place),
-                    what=f"`{name}` in call {number} of {of}",
-                )
+                try:
+                    assert_agrees(
+                        comparable(mine[number][place]),
+                        library=functools.partial(argument, number, place),
+                        what=f"`{name}` in call {number} of {of}",
+                    )
+                except MismatchError as mismatch:
+                    pairs = [(argument(turn, place), _given(mine[turn], place)) for turn in turns]
+                    what = f"`{name}` in each call of {of}"
+                    mismatch.curve = functools.partial(curve_of_calls, pairs, what)
+                    raise
+
+
+def _given(call: tuple[Any, ...], place: int) -> Any:
+    """An argument of one of the learner's calls; None where there is none that can be compared."""
+    try:
+        return comparable(call[place])
+    except (IndexError, OverflowError, RuntimeError, TypeError):
+        return None
 
 
 def told(calls: Calls) -> str:

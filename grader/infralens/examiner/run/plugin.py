@@ -331,6 +331,7 @@ class ExaminerPlugin:
             yours=mismatch.yours if mismatch else None,
             where=mismatch.where if mismatch else None,
             region=mismatch.region() if mismatch else None,
+            curve=mismatch.curve() if mismatch else None,
             explanation=named.explanation if named else None,
             reads=named.reads if named else likely_reading(self.lab, todo_id),
             frames=frames_of(failure),
