@@ -76,6 +76,7 @@ SEEN = {
     "diffusers/lab-05": "unscaled-after-decoding",
     "diffusers/lab-08": "alpha-not-divided",
     "diffusers/lab-09": "window-counted-from-the-end",
+    "diffusers/lab-10": "tiles-not-blended",
 }
 """A misconception of each lab that has a picture."""
 

@@ -10,6 +10,7 @@ DRAWN = {
     "diffusers/lab-05": "lab_05",
     "diffusers/lab-08": "lab_08",
     "diffusers/lab-09": "lab_09",
+    "diffusers/lab-10": "lab_10",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
 
