@@ -169,6 +169,15 @@ def test_what_is_something_else_or_unfinished_is_refused_and_left_as_it_is(
         released(learned)
 
 
+def test_a_folder_may_be_named_from_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    repository = Repository.begun(Path("labs"))
+    assert repository.commit_at("main") is None
+    assert repository.branch() == "refs/heads/main"
+
+
 def test_a_repository_without_a_commit_is_released_into(tmp_path: Path) -> None:
     """As it is cloned from where it is to be pushed, whatever its first branch is called."""
     git(tmp_path, "init", "-q", "-b", "trunk", "labs")

@@ -59,8 +59,9 @@ class Repository:
 
     def run(self, words: Sequence[str], given: bytes = b"") -> bytes:
         """What git prints. GitError when it fails."""
-        where = {"GIT_DIR": str(self.folder / ".git"), "GIT_WORK_TREE": str(self.folder)}
-        return _said(words, where, given=given, cwd=self.folder)
+        folder = self.folder.absolute()  # git runs in it, and would look from there
+        where = {"GIT_DIR": str(folder / ".git"), "GIT_WORK_TREE": str(folder)}
+        return _said(words, where, given=given, cwd=folder)
 
     def commit_at(self, ref: str) -> str | None:
         """The number of the commit that the full name of a ref stands for."""
