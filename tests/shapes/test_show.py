@@ -74,6 +74,7 @@ SEEN = {
     "diffusers/lab-03": "sigma-not-root",
     "diffusers/lab-04": "never-guided",
     "diffusers/lab-05": "unscaled-after-decoding",
+    "diffusers/lab-07": "not-scaled",
     "diffusers/lab-08": "alpha-not-divided",
     "diffusers/lab-09": "window-counted-from-the-end",
     "diffusers/lab-10": "tiles-not-blended",
