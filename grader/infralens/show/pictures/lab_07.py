@@ -85,7 +85,7 @@ def _yours(mine: Any, attention: Any, hidden: Tensor, context: Tensor, mask: Ten
         }
         answer = mine.cross_attention(hidden, named, weights, attention.heads, mask)
         told = tensor(answer, (1, SIDE**2, inner), "cross_attention")
-        found.append(told[0].unflatten(1, (attention.heads, size)).mean(dim=1))
+        found.append(told[0].reshape(-1, attention.heads, size).mean(dim=1))
     return torch.cat(found, dim=1)[:, :count].T.reshape(count, SIDE, SIDE)
 
 
