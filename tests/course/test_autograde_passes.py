@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from nbgrader.utils import determine_grade
 from traitlets.config import Config, LoggingConfigurable
 
 from infralens.course import Examine, TolerantExporter
-from infralens.course.autograde import bench, examine
+from infralens.course.autograde import bench, examine, plan
 from infralens.course.autograde.bench import Bench, Question
 from infralens.course.autograde.examine import to_examine
 from infralens.course.autograde.place import NotExaminedError
@@ -404,6 +405,46 @@ def test_without_a_sandbox_the_exporter_is_not_even_made(
     with pytest.raises(NbGraderException, match="no sandbox here"):
         exporter_of(Converter(course))
     exporter_of(Converter(course, isolation="process"))
+
+
+def test_a_grade_that_was_ended_in_the_middle_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nbgrader takes the folder that such a run leaves for a graded one."""
+    scores: dict[str, list[tuple[str, float | None]]] = {
+        "ada": [("check-3-1", 2.0), ("explain", None)],
+        "bob": [("check-3-1", 2.0), ("check-3-2", None)],
+        "cleo": [("check-3-1", None)],
+    }
+
+    def find_submission_notebook(notebook: str, assignment: str, student: str) -> Any:
+        named = scores[student]
+        grades = [SimpleNamespace(cell=SimpleNamespace(name=n), auto_score=s) for n, s in named]
+        return SimpleNamespace(grades=grades)
+
+    gradebook = SimpleNamespace(find_submission_notebook=find_submission_notebook)
+    monkeypatch.setattr(plan, "Gradebook", lambda url: nullcontext(gradebook))
+    converter = SimpleNamespace(
+        assignments={who: [f"{who}/scheduler.ipynb"] for who in scores},
+        force=False,
+        init_single_notebook_resources=lambda path: {
+            "nbgrader": {
+                "assignment": "lab-03",
+                "student": Path(path).parent.name,
+                "notebook": "scheduler",
+            }
+        },
+        coursedir=SimpleNamespace(
+            db_url="",
+            autograded_directory="autograded",
+            format_path=lambda folder, student, assignment: tmp_path / folder / student,
+        ),
+    )
+    for who in ("ada", "bob"):  # of cleo nothing was begun
+        (tmp_path / "autograded" / who).mkdir(parents=True)
+    assert [folder.name for folder in plan.unfinished(converter)] == ["bob"]
+    converter.force = True  # then nbgrader grades everybody
+    assert not list(plan.unfinished(converter))
 
 
 def test_what_is_asked_ahead_is_what_is_asked_in_its_turn(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from nbgrader.converters.base import NbGraderException
 
 from infralens.course.autograde.bench import Bench
 from infralens.course.autograde.examine import Examine
-from infralens.course.autograde.plan import Plan
+from infralens.course.autograde.plan import Plan, unfinished
 from infralens.course.autograde.reading import (
     UNREADABLE,
     UnreadableNotebookError,
     read_notebook,
 )
+from infralens.show.harmless import one_line
 
 
 class TolerantExporter(NotebookExporter):
@@ -36,6 +38,9 @@ class TolerantExporter(NotebookExporter):
             raise NbGraderException(reason)
         # Nothing that stands in a notebook says so: a learner may have written it.
         self.restored: set[tuple[str, str, str]] = set()
+        for folder in unfinished(self.parent):
+            self.log.warning("%s was left unfinished, and is graded again", one_line(str(folder)))
+            shutil.rmtree(folder)
         self.plan, self.bench = Plan.of(self.parent), Bench(examine.jobs)
         weakref.finalize(self, self.bench.close)
 

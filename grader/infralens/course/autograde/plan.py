@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nbgrader.api import Gradebook, MissingEntry
+
 
 @dataclass(frozen=True)
 class Pending:
@@ -61,12 +63,41 @@ class Plan:
         return f"{self.done} of {len(self.pending)} graded, about {told} left"
 
 
+def unfinished(converter: Any) -> Iterator[Path]:
+    """The autograded folders of a run that was ended in the middle: a check has no score there.
+
+    nbgrader takes a folder that is there for graded, and would leave the learner without points.
+    """
+    found = getattr(converter, "assignments", None) or {}
+    notebooks = [Path(name) for folder in sorted(found) for name in sorted(found[folder])]
+    known = [_pending(converter, path) for path in notebooks]
+    begun = [one for one in known if not converter.force and _graded(converter, one)]
+    if not begun:
+        return
+    with Gradebook(converter.coursedir.db_url) as gradebook:
+        yield from {_folder(converter, one) for one in begun if _lacks_a_score(gradebook, one)}
+
+
+def _lacks_a_score(gradebook: Gradebook, one: Pending) -> bool:
+    try:
+        grades = gradebook.find_submission_notebook(
+            one.notebook, one.assignment, one.student
+        ).grades
+    except MissingEntry:
+        return False  # a file that nbgrader passes over, as it has no such notebook
+    checks = [grade for grade in grades if grade.cell.name.startswith("check-")]
+    return any(grade.auto_score is None for grade in checks)
+
+
 def _pending(converter: Any, path: Path) -> Pending:
     named = converter.init_single_notebook_resources(str(path))["nbgrader"]
     return Pending(named["assignment"], named["student"], named["notebook"], path)
 
 
 def _graded(converter: Any, one: Pending) -> bool:
+    return _folder(converter, one).exists()
+
+
+def _folder(converter: Any, one: Pending) -> Path:
     course = converter.coursedir
-    folder = course.format_path(course.autograded_directory, one.student, one.assignment)
-    return Path(folder).exists()
+    return Path(course.format_path(course.autograded_directory, one.student, one.assignment))
