@@ -46,7 +46,7 @@ class Region:
     """A few numbers of two tensors around a difference, for a picture.
 
     It is cut along `axes` (one, or rows and columns) of tensors of this `shape`; `start` is the
-    index of its first number. `worst` is the row and column, within it, of the largest difference.
+    index of its first number. `worst` is the row and column of the place it is for.
     A row is a text of numbers with blanks between: short, and JSON has no NaN.
     """
 

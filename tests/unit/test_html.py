@@ -85,7 +85,7 @@ def test_a_heat_map_tells_its_numbers_without_colours(report_of: Any) -> None:
     check = replace(WRONG, detail=Detail(region=HUGE))
     page = to_html(report_of(("3.3", 4, "failed", [check])))
     assert page.count('<svg role="img"') == 3
-    assert 'aria-label="yours: 2 by 2 numbers from 2 to 1e+308, 2 not finite; at the' in page
+    assert 'aria-label="yours: 2 by 2 numbers from 2 to 1e+308, 2 not finite; in the frame' in page
     assert "<title>[1, 5] nan</title>" in page
     assert "[1:3, 5:7] of shape (4, 9)" in page
     assert "a cross is no finite number" in page

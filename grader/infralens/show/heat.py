@@ -113,7 +113,7 @@ def _drawn(region: Region, name: str, grid: Grid, low: float, high: float) -> He
     says += "" if missing == len(cells) else f" from {least} to {most}"
     says += f", {missing} not finite" if missing else ""
     row, column = region.worst
-    says += f"; at the largest difference {number(grid[row][column])}"
+    says += f"; in the frame {number(grid[row][column])}"
     ends = number(low), number(high)
     return HeatMap(name, kind, width, height, cells, (column, row), *ends, says)
 
