@@ -78,6 +78,7 @@ SEEN = {
     "diffusers/lab-08": "alpha-not-divided",
     "diffusers/lab-09": "window-counted-from-the-end",
     "diffusers/lab-10": "tiles-not-blended",
+    "diffsynth/lab-04": "step-from-scaled-latents",
 }
 """A misconception of each lab that has a picture."""
 

@@ -12,6 +12,7 @@ DRAWN = {
     "diffusers/lab-08": "lab_08",
     "diffusers/lab-09": "lab_09",
     "diffusers/lab-10": "lab_10",
+    "diffsynth/lab-04": "loop",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
 
