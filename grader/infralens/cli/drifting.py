@@ -62,7 +62,7 @@ def drift(
     elif form == "html":
         from infralens.drift.page import to_html
 
-        click.echo(to_html(found, releases, seed), nl=False)
+        click.echo(to_html(found, releases, seed))
     else:
         click.echo(f"diffusers {' → '.join(releases)}   seed {seed}")
         for lab, one in found.items():
