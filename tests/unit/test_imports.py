@@ -309,7 +309,7 @@ COMMANDS = [
     ["list"],
     ["read", "lab-03"],
     ["hint", "3.2", "--again"],
-    ["show", "diffsynth/lab-10"],
+    ["show", "lab-06"],
     ["grade", "--help"],
     ["grade", "no-such-lab"],
     ["release", "--help"],

@@ -13,6 +13,7 @@ DRAWN = {
     "diffusers/lab-09": "lab_09",
     "diffusers/lab-10": "lab_10",
     "diffsynth/lab-04": "loop",
+    "diffsynth/lab-10": "trace",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
 
