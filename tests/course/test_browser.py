@@ -80,11 +80,16 @@ def graded_course(course: Path) -> None:
     handed_in = course / "submitted/ada/lab-01/forward_noise.ipynb"
     handed_in.parent.mkdir(parents=True)
     nbformat.write(released, handed_in)
+    done = api(course).autograde("lab-01", "ada")
+    assert done["success"], done["log"]
+
+
+def api(course: Path) -> NbGraderAPI:
+    """nbgrader as formgrader has it, in this process."""
     config: Config = PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config()
     config.CourseDirectory.root = str(course)
     config.Examine.isolation = "process"
-    done = NbGraderAPI(CourseDirectory(config=config), config=config).autograde("lab-01", "ada")
-    assert done["success"], done["log"]
+    return NbGraderAPI(CourseDirectory(config=config), config=config)
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +195,9 @@ def test_a_grade_by_hand_is_entered_in_formgrader_and_kept(
     page.goto(served.at("formgrader/gradebook/lab-01/forward_noise"))
     page.get_by_text("Submission #1").first.wait_for()
     page.screenshot(path=tmp_path / "gradebook.png")
+    done = api(served.course).generate_feedback("lab-01", "ada")
+    assert done["success"], done["log"]
+    page.goto((served.course / "feedback/ada/lab-01/forward_noise.html").as_uri())
+    page.get_by_text("(Score: 4.0 / 21.0)").first.wait_for()
+    page.get_by_text("not started").first.scroll_into_view_if_needed()
+    page.screenshot(path=tmp_path / "feedback.png")
