@@ -50,9 +50,19 @@ class CollectByName(FileNameCollectorPlugin):
         labs = [Path(folder) for folder in app.config.Examine.get("labs", [])]
         assigned = assigned_in(course, find_labs(labs)) or ()
         names = {each.name: each for each in assigned}
+
+        def place(step: str) -> Path:
+            """Where nbgrader keeps a step of this assignment, as its settings say."""
+            told: str = app.collect_directory_structure.format(
+                downloaded=app.downloaded_directory,
+                assignment_id=app.coursedir.assignment_id,
+                collect_step=step,
+            )
+            return course / told
+
         return collected(
-            Path(app._format_collect_path(app.extracted_directory)),  # nbgrader has no other name
-            Path(app._format_collect_path(app.archive_directory)),
+            place(app.extracted_directory),
+            place(app.archive_directory),
             assigned,
             names.get(app.coursedir.assignment_id),
         )
