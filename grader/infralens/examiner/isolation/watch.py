@@ -142,13 +142,15 @@ class Watcher:
         for watch, family in families.items():
             if not watch.limited:
                 continue
-            used = tree.resident(family) + (shared.beyond_resident(family) if thorough else 0)
-            verdict = watch.over_memory(used)
-            if verdict is None and thorough and watch.in_view:
-                verdict = watch.over_view(shared.hidden(family))
-            if verdict is None and watch.over_number(len(family)):
+            verdict = None
+            if watch.over_number(len(family)):  # asked first: what hundreds hold takes seconds
                 # Looked at again: what ends at this moment is nobody's for an instant.
                 verdict = watch.over_number(len(self.family(watch)))
+            if verdict is None:
+                used = tree.resident(family) + (shared.beyond_resident(family) if thorough else 0)
+                verdict = watch.over_memory(used)
+            if verdict is None and thorough and watch.in_view:
+                verdict = watch.over_view(shared.hidden(family))
             if verdict is not None:
                 watch.verdict = verdict
                 freeze_and_kill(self.family(watch) | family)
