@@ -68,7 +68,7 @@ def passed(lab_id: str, todo: str, names: dict[str, Any]) -> bool:
     run_checks(plugin, ImportedSuites())
     if plugin.fault is not None:
         raise RuntimeError(plugin.fault)
-    return all(result.points for result in plugin.results.of_todos())
+    return all(result.score for result in plugin.results.of_todos())
 
 
 def answers(lab: Lab) -> Iterator[str | None]:
