@@ -531,6 +531,10 @@ def test_doctor_says_what_is_installed(infralens: Run) -> None:
     assert result.exit_code == 0
     for name in ("python", "torch", "diffusers", "device", "isolation"):
         assert name in result.stdout
+    if " sandbox " in result.stdout:
+        listed = result.stdout.rpartition("refused calls: ")[2].replace("\n", " ").split(", ")
+        refused = {"keyctl", "io_uring_setup", "userfaultfd", "ptrace", "bpf", "mount"}
+        assert refused < {call.strip() for call in listed}
 
 
 def test_an_interpreter_that_cannot_be_started_is_one_sentence(
