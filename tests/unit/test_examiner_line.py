@@ -294,8 +294,9 @@ def test_what_reading_large_frames_took_is_given_back(tmp_path: Path) -> None:
 
 ORDINARY = """
 import os, sys, time
+from types import SimpleNamespace
 from infralens.examiner.isolation.ourselves import stay_private
-from infralens.examiner.service.line import is_private
+from infralens.examiner.service.line import Line, is_private
 
 if "private" in sys.argv:
     stay_private()
@@ -314,6 +315,20 @@ if other == 0:
     os._exit(0)
 os.waitpid(other, 0)
 os.kill(child, 9)
+
+(told, tells), (hears, asks) = os.pipe(), os.pipe()
+examiner = os.fork()
+if examiner == 0:
+    if "private" in sys.argv:
+        stay_private()
+    os.write(tells, b'{"event": "private"}\\n')
+    os.read(hears, 1)
+    os._exit(0)
+ends = {"stdin": open(asks, "w"), "stdout": open(told)}
+line = Line(SimpleNamespace(pid=examiner, **ends))
+line.open.wait(0.5 if "open" in sys.argv else 30)
+print("token made" if line.token else "no token", flush=True)
+os.kill(examiner, 9)
 """
 
 
@@ -331,6 +346,6 @@ def test_another_process_of_the_same_user_does_not_read_the_token(how: str) -> N
         pytest.skip("another user cannot read this checkout")
     said = done.stdout.splitlines()
     if how == "private":
-        assert said == ["seen as private", "memory kept"]
+        assert said == ["seen as private", "memory kept", "token made"]
     else:  # whether it can be read is for the system's own rules to say
-        assert said[0] == "seen as open"
+        assert (said[0], said[-1]) == ("seen as open", "no token")
