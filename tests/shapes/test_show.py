@@ -21,7 +21,7 @@ from infralens.cli import main
 from infralens.examiner.candidate.in_process import RehearsedCandidate
 from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab, find_lab, find_labs
-from infralens.show.pictures import DRAWN, lab_03, lab_04
+from infralens.show.pictures import DRAWN, lab_03, lab_04, lab_06
 from infralens.show.pictures.answers import NotDrawnError, number, pixels, tensor
 from infralens.show.pictures.look import as_png
 from infralens.wrong import wrong_answers
@@ -29,6 +29,8 @@ from infralens.wrong import wrong_answers
 LABS = find_labs()
 SCHEDULER = find_lab("lab-03", LABS)
 FEW = 6  # steps
+UNDRAWN = Path(__file__).parents[1] / "attacks" / "lab"
+"""A folder with a lab of its own, for which no picture is drawn."""
 
 
 def solved(lab: Lab, right: str = "", wrong: str = "") -> ModuleType:
@@ -74,6 +76,7 @@ SEEN = {
     "diffusers/lab-03": "sigma-not-root",
     "diffusers/lab-04": "never-guided",
     "diffusers/lab-05": "unscaled-after-decoding",
+    "diffusers/lab-06": "negative-and-prompt-swapped",
     "diffusers/lab-07": "not-scaled",
     "diffusers/lab-08": "alpha-not-divided",
     "diffusers/lab-09": "window-counted-from-the-end",
@@ -84,7 +87,7 @@ SEEN = {
 """A misconception of each lab that has a picture."""
 
 
-STEPS_HERE = {"diffusers/lab-08": 2, "diffusers/lab-09": 4}
+STEPS_HERE = {"diffusers/lab-06": 2, "diffusers/lab-08": 2, "diffusers/lab-09": 4}
 """Of the networks' runs in a test: enough for a difference, not for a good picture."""
 
 
@@ -110,6 +113,32 @@ def test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it(
     assert shown[0].shape[1] > 600
     assert shown[0].min() < 60  # not blank
     assert np.abs(shown[0] - shown[1]).mean() > 0.5  # of 255: some of its squares look otherwise
+
+
+def handed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[int, ...]]:
+    """What lab 06's solution, or a wrong answer of it, hands from component to component."""
+    lab = find_lab("lab-06", LABS)
+    assert lab.solution is not None
+    text = lab.solution.read_text(encoding="utf-8")
+    if wrong:
+        text = next(each for each in wrong_answers(lab) if each.name == wrong).edited(text)
+    monkeypatch.setattr(lab_06, "STEPS", 1)
+    monkeypatch.setattr(lab_06, "SWAPPED", ())
+    mine = RehearsedCandidate(vars(load(text, lab.solution.name)))
+    with running(Trial()), torch.no_grad():
+        return lab_06.yours(mine, 1, {"tokenizer", "scheduler", "unet"}).handed
+
+
+def test_the_graph_of_components_says_what_was_handed_to_which(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = handed("", monkeypatch)
+    assert right == lab_06.library(1).handed
+    assert right["text_encoder", "unet"] == (2, 24, 64)
+    assert ("generator", "unet") not in right
+    past = handed("network-input-not-scaled", monkeypatch)  # noise goes past the scheduler
+    assert past["generator", "unet"] == (2, 4, 8, 8)
+    assert handed("never-guided", monkeypatch)["text_encoder", "unet"] == (1, 24, 64)
 
 
 HOSTILE = [
@@ -199,7 +228,7 @@ def test_code_that_raises_is_told_in_a_sentence_that_names_the_function(tmp_path
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["lab-06"], "lab-06 has no picture yet"),
+        (["attacks/lab-01"], "lab-01 has no picture yet"),
         (["lab-03", "--out", "a.gif"], "does not end in .png"),
         (["lab-03", "--out", "link.png", "--file", "there.py"], "is no regular file"),
         (["lab-03", "--file", "none.py"], "There is no file none.py"),
@@ -213,7 +242,7 @@ def test_wrong_usage_is_one_sentence(
     Path("link.png").symlink_to("elsewhere.png")
     if "--file" not in words:
         words = [*words, "--file", "there.py"]
-    result = CliRunner().invoke(main, ["show", *words])
+    result = CliRunner().invoke(main, ["--labs", str(UNDRAWN), "show", *words])
     assert result.exit_code == 2
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -309,7 +309,7 @@ COMMANDS = [
     ["list"],
     ["read", "lab-03"],
     ["hint", "3.2", "--again"],
-    ["show", "lab-06"],
+    ["show", "lab-06", "--out", "picture.gif"],
     ["grade", "--help"],
     ["grade", "no-such-lab"],
     ["release", "--help"],

@@ -8,6 +8,7 @@ DRAWN = {
     "diffusers/lab-03": "lab_03",
     "diffusers/lab-04": "lab_04",
     "diffusers/lab-05": "lab_05",
+    "diffusers/lab-06": "lab_06",
     "diffusers/lab-07": "lab_07",
     "diffusers/lab-08": "lab_08",
     "diffusers/lab-09": "lab_09",
