@@ -593,6 +593,7 @@ def debug(lab: Lab, path: Path, typed: str) -> subprocess.CompletedProcess[str]:
     words = ["--labs", root, "debug", "90.1", "--file", str(path), "--seed", "3"]
     return subprocess.run(
         [sys.executable, "-P", "-m", "infralens.cli", *words],
+        env={**os.environ, "PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin"},
         input=typed,
         capture_output=True,
         text=True,
