@@ -588,12 +588,20 @@ def test_a_narrow_terminal_breaks_no_word_of_the_findings(
 # Debugging
 
 
+FOR_OTHER_PROGRAMS = {
+    "PYTHONWARNINGS": "error",
+    "TORCH_LOGS": "bogus",
+    "PYTEST_ADDOPTS": "--no-such-option",
+    "PYTEST_PLUGINS": "no_such_plugin",
+}
+
+
 def debug(lab: Lab, path: Path, typed: str) -> subprocess.CompletedProcess[str]:
     root = str(lab.place.suites.parent)
     words = ["--labs", root, "debug", "90.1", "--file", str(path), "--seed", "3"]
     return subprocess.run(
         [sys.executable, "-P", "-m", "infralens.cli", *words],
-        env={**os.environ, "PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "no_such_plugin"},
+        env=os.environ | FOR_OTHER_PROGRAMS,
         input=typed,
         capture_output=True,
         text=True,

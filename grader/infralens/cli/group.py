@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import click
 from infralens import __version__
 
 PASSED, POINTS_MISSING, WRONG_USAGE, GRADER_FAILED = 0, 1, 2, 3
+FOR_OTHER_PROGRAMS = ("PYTHONWARNINGS", "TORCH_LOGS", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 
 
 class _SentenceError(click.ClickException):
@@ -150,6 +152,18 @@ def _require_log() -> None:
         raise UsageError(sentence) from None
 
 
+def _leave_out_wishes_for_other_programs() -> None:
+    """A warning that is an error, or pytest's options of a project, would stop a command of ours.
+
+    An examiner takes nothing of the kind anyway; this is for what runs beside it, and its children.
+    """
+    for name in FOR_OTHER_PROGRAMS:
+        os.environ.pop(name, None)
+    if sys.warnoptions:  # PYTHONWARNINGS or -W
+        sys.warnoptions.clear()
+        warnings.simplefilter("ignore")
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="infralens")
 @click.option(
@@ -164,6 +178,7 @@ def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
     """Self-grading labs about diffusion inference, judged against the live diffusers library."""
     ctx.obj = [path.resolve() for path in extra]
     _require_log()
+    _leave_out_wishes_for_other_programs()
     # An exception, so that examiners are closed; the code is what shells say of such an end.
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)  # Windows has only the first
