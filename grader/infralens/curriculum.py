@@ -77,6 +77,15 @@ class Curriculum:
         step = self.step(name)
         return () if step is None else tuple(one for one in self.steps if one.name in step.needs)
 
+    def pages_before(self, name: str) -> tuple[Step, ...]:
+        """The pages between this step and the lab before it: what a reader comes through."""
+        pages: tuple[Step, ...] = ()
+        for step in self.steps:
+            if step.name == name:
+                return pages
+            pages = () if step.is_lab else (*pages, step)
+        return ()
+
     def _beside(self, name: str, by: int) -> Step | None:
         names = [step.name for step in self.steps]
         if name not in names:

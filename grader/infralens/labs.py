@@ -267,7 +267,7 @@ def find_lab(name: str, labs: Sequence[Lab]) -> Lab:
         ):
             return lab
     for lab, todo in _with_their_todos(labs):
-        if wanted == _todo_name(lab, todo):
+        if wanted == todo_name(lab, todo):
             raise UnknownLabError(f"{name} is a todo of {lab.short}; name the lab here.")
     known = [lab.short for lab in labs]
     near = difflib.get_close_matches(_as_lab(wanted[:MOST_TOLD]), known, n=1, cutoff=0.5)
@@ -283,9 +283,9 @@ def find_todo(name: str, labs: Sequence[Lab]) -> tuple[Lab, Todo]:
             return lab, todo
     for lab in labs:
         if name.strip().rstrip("/").lower() in _names_of(lab):
-            ids = ", ".join(_todo_name(lab, todo) for todo in lab.todos)
+            ids = ", ".join(todo_name(lab, todo) for todo in lab.todos)
             raise UnknownLabError(f"{name} is a lab; name one of its todos: {ids}.")
-    known = [_todo_name(lab, todo) for lab, todo in _with_their_todos(labs)]
+    known = [todo_name(lab, todo) for lab, todo in _with_their_todos(labs)]
     near = difflib.get_close_matches(name[:MOST_TOLD], known, n=1, cutoff=0.4)
     advice = f"Did you mean {near[0]}?" if near else "`infralens list` shows what there is."
     raise UnknownLabError(f"There is no todo {_cut(name)!r}. {advice}")
@@ -302,7 +302,7 @@ def _with_their_todos(labs: Sequence[Lab]) -> Iterator[tuple[Lab, Todo]]:
             yield lab, todo
 
 
-def _todo_name(lab: Lab, todo: Todo) -> str:
+def todo_name(lab: Lab, todo: Todo) -> str:
     """The shortest name that a command takes for it."""
     return todo.id if lab.track == DEFAULT_TRACK else f"{lab.track}/{todo.id}"
 

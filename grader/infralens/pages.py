@@ -55,6 +55,14 @@ def pieces(page: str, deepest: int) -> Iterator[tuple[str, str]]:
     yield heading, "\n".join(taken).strip()
 
 
+def about(page: str, todo: str) -> str:
+    """The part of a lab's page whose heading names this todo, as `### 1.3 · …`; "" without one."""
+    names = re.compile(rf"(?:^|\s){re.escape(todo)} · ")
+    found = (match for _, match in _headings(page) if match and names.search(match[2]))
+    heading = next(found, None)
+    return section(page, anchor(heading[2])) if heading else ""
+
+
 def section(page: str, wanted: str) -> str:
     """The part of a page under the heading with this anchor; the whole page without one."""
     if not wanted:

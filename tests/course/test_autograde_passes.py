@@ -473,7 +473,7 @@ def test_what_a_submission_printed_steers_nothing_and_no_seed_is_told() -> None:
     detail = Detail(call="f(1)", yours=hostile, frames=(Frame(1, "f", hostile, 4),), output=hostile)
     check = CheckResult("test_x", "It works", "failed", hostile, "a-name", detail=detail)
     todo = replace(report_of().todos[0], checks=(check,))
-    said = explanation(todo, replace(report_of(), todos=(todo,)), "lab-03", 0.0, 2.0)
+    said = explanation(todo, replace(report_of(), todos=(todo,)), 0.0, 2.0)
     assert said.startswith("3.1 · The timesteps of a run: 0 of 2 points\n")
     assert "\x1b" not in said
     assert "\\x1b[31m" in said
@@ -489,7 +489,7 @@ def test_a_course_that_tells_less_tells_no_numbers() -> None:
     todo = replace(report_of().todos[0], checks=(check,))
     whole = replace(report_of(), todos=(todo,))
     by_name, by_points = (
-        explanation(shown.todos[0], shown, "lab-03", 0.0, 2.0)
+        explanation(shown.todos[0], shown, 0.0, 2.0)
         for shown in (told(whole, "name"), told(whole, "points"))
     )
     assert "Take the root." in by_name

@@ -90,7 +90,7 @@ def report(*, isolation: str = "sandbox", grader_error: str | None = None) -> Re
 
 
 def test_results_have_a_test_a_todo_with_its_points_and_what_the_course_tells() -> None:
-    document = results(report(), LAB, TOLD)
+    document = results(report(), TOLD)
     VALID(document)
     assert document["score"] == sum(test["score"] for test in document["tests"])
     assert [test["max_score"] for test in document["tests"]] == [t.points for t in LAB.todos]
@@ -100,7 +100,7 @@ def test_results_have_a_test_a_todo_with_its_points_and_what_the_course_tells() 
     assert (first["score"], first["status"]) == (0, "failed")
     assert "is not 2" in first["output"]
     assert "\x1b" not in first["output"]
-    little = results(report(), LAB, replace(TOLD, tells="points"))
+    little = results(report(), replace(TOLD, tells="points"))
     assert "is not 2" not in json.dumps(little["tests"])
 
 

@@ -47,6 +47,7 @@ def test_hints_come_one_at_a_time_and_what_was_used_is_kept(workspace: Path) -> 
 
 
 def test_hint_again_uses_no_new_one(workspace: Path) -> None:
+    assert run("hint", "3.2", "--again").output.endswith("The first: infralens hint 3.2\n")
     run("hint", "3.2")
     run("hint", "3.2", "--again")
     assert progress(workspace)["hints"] == {"diffusers/3.2": 1}

@@ -284,6 +284,10 @@ def test_commands_of_a_report_can_be_pasted(
     grading_with(monkeypatch, lambda lab, path, **options: report_of(*passed))
     if form == "text":
         assert "' quiz lab-03" in told(labs, *words)
+        for only, following in (("3.1", "' read 3.2"), (lab.todos[-1].id, "' grade lab-03")):
+            one = [row for row in passed if row[0] == only]
+            grading_with(monkeypatch, lambda lab, path, one=one, **options: report_of(*one))
+            assert following in told(labs, *words)
 
 
 @pytest.mark.parametrize("words", [["hint", "99.99.99"], ["grade", "lab-03"], ["source", "x"]])

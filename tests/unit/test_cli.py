@@ -474,7 +474,8 @@ def test_list_shows_every_lab_and_what_is_next(infralens: Run, lab: Lab) -> None
     assert result.exit_code == 0
     assert "lab-03" in result.stdout
     assert "lab-90" in result.stdout
-    assert f"Next: infralens --labs {lab.place.suites.parent} read lab-0" in result.stdout
+    told = f"Next: infralens --labs {lab.place.suites.parent} read overview, then process, obj"
+    assert told in result.stdout
 
 
 def test_a_narrow_terminal_shows_the_names_of_labs_whole(
@@ -485,7 +486,9 @@ def test_a_narrow_terminal_shows_the_names_of_labs_whole(
     assert any(line.startswith("diffsynth/lab-10 ") for line in lines)
     *rows, told = lines
     assert max(map(len, rows)) <= 50
-    assert told.endswith(" read lab-01")  # what is to be copied is never split
+    assert told.endswith(
+        " read overview, then process, objective, lab-01"
+    )  # what is to be copied is never split
 
 
 def test_a_narrow_terminal_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> None:

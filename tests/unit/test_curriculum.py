@@ -80,6 +80,15 @@ def test_a_stale_footer_is_found_and_written_once(tmp_path: Path) -> None:
     assert "Much more." in (handbook / "b.md").read_text(encoding="utf-8")
 
 
+def test_before_a_lab_come_the_pages_since_the_lab_before_it(tmp_path: Path) -> None:
+    row = "{{{}: {}, minutes: 5, difficulty: 1, needs: []}}"
+    kinds = [("page", "a"), ("page", "b"), ("lab", "t/lab-01"), ("lab", "t/lab-02"), ("page", "c")]
+    steps = ", ".join(row.format(*kind) for kind in [*kinds, ("lab", "t/lab-03")])
+    path = read_curriculum(place_with(tmp_path, f"steps: [{steps}]\n"))
+    before = [[page.name for page in path.pages_before(f"t/lab-0{n}")] for n in (1, 2, 3, 4)]
+    assert before == [["a", "b"], [], ["c"], []]
+
+
 @pytest.mark.parametrize(
     ("steps", "says"),
     [

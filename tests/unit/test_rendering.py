@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from infralens.cli import main
-from infralens.pages import anchor, anchors, section
+from infralens.labs import UnknownLabError, find_labs
+from infralens.pages import about, anchor, anchors, section
 from infralens.show.paging import letting_styles_through
-from infralens.show.rendering import show_page, show_text, with_told_links
+from infralens.show.rendering import lab_text, show_page, show_text, with_told_links
 
 PAGE = """# Schedulers
 
@@ -165,6 +166,32 @@ def test_a_page_without_a_handbook_is_printed_alone(workshop: Any) -> None:
     shown = io.StringIO()
     show_page(workshop.lab(""), Console(file=shown, width=80))
     assert "The page." in shown.getvalue()
+
+
+def test_every_todo_has_its_part_of_the_page() -> None:
+    for lab in find_labs():
+        page = lab.page.read_text(encoding="utf-8")
+        without = [todo.id for todo in lab.todos if f"{todo.id} · " not in about(page, todo.id)]
+        assert without == [], lab.id
+
+
+def test_a_part_of_a_labs_page_is_named_by_a_todo_or_an_anchor() -> None:
+    labs = find_labs()
+    lab, text = lab_text("2.2", labs)  # its heading names two
+    assert lab.short == "lab-02"
+    assert text.startswith("### 2.1")
+    assert "### 2.3" not in text
+    assert lab_text("diffsynth/4.1", labs)[1].startswith("### 4.1 · `denoise`")
+    assert lab_text("lab-01#checkpoints", labs)[1].startswith("## Checkpoints")
+    with pytest.raises(UnknownLabError, match=r"has no section 'chekpoints'\. Did you mean check"):
+        lab_text("lab-01#chekpoints", labs)
+
+
+def test_what_is_read_of_a_todo_says_where_the_whole_page_is() -> None:
+    told = CliRunner().invoke(main, ["read", "1.3"]).stdout
+    assert "Four things to get right" in told
+    assert told.endswith("The whole page: infralens read lab-01\n")
+    assert "Further reading" not in told
 
 
 def test_code_and_diagrams_keep_their_lines_in_a_narrow_terminal() -> None:

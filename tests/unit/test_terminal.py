@@ -87,7 +87,7 @@ def test_an_untouched_stub_says_what_is_next(report_of: Any) -> None:
         "  0 of 4 points",
         "",
         "next  3.1 Title 3.1",
-        "  read  infralens read lab-03",
+        "  read  infralens read 3.1",
         "  hint  infralens hint 3.1",
     ]
 

@@ -13,6 +13,7 @@ from infralens.labs import (
     Lab,
     UnknownLabError,
     find_todo,
+    todo_name,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def list_labs() -> None:
     from rich.text import Text
 
     from infralens import workspace
-    from infralens.curriculum import curriculum_of
+    from infralens.curriculum import curriculum_of, read_curriculum
 
     here = workspace.find_workspace(Path.cwd())
     progress, damage = workspace.read_progress(here) if here else (workspace.Progress(), None)
@@ -81,20 +82,32 @@ def list_labs() -> None:
         table.add_row(*row, *([lab.file] if roomy else []))
     console.print(table)
     if upcoming is not None:
-        click.echo(f"\nNext: {program()} read {upcoming.short}")
+        path = read_curriculum(upcoming.place)
+        pages = [] if progress.score(upcoming) else path.pages_before(upcoming.id)
+        first, *then = [*(page.name for page in pages), upcoming.short]
+        after = f", then {', '.join(then)}" if then else ""
+        click.echo(f"\nNext: {program()} read {first}{after}")
 
 
 @main.command()
-@click.argument("what", metavar="[LAB|PAGE]", required=False, shell_complete=complete_labs)
+@click.argument("what", metavar="[LAB|TODO|PAGE]", required=False, shell_complete=complete_labs)
 def read(what: str | None) -> None:
     """Show the page of a lab, or one of the handbook.
 
-    Alone it shows what there is, in order. A lab's page comes with its handbook section; `process`
-    and handbook/process.md are one page.
+    Alone it shows what there is, in order. A lab's page comes with its handbook section, and of
+    `1.3` there is what the page says of that todo; `process` and handbook/process.md are one page,
+    and `process#the-reverse-process` is a part of it.
     """
     from infralens.curriculum import read_curriculum
     from infralens.labs import own_place
-    from infralens.show.rendering import handbook_text, show_contents, show_page, show_text
+    from infralens.show.rendering import (
+        handbook_text,
+        lab_text,
+        no_section,
+        show_contents,
+        show_page,
+        show_text,
+    )
 
     console = terminal()
     with _paged(console):
@@ -110,14 +123,20 @@ def read(what: str | None) -> None:
             page_path = own_place().exercises / page.partition("#")[0]
             show_text(text, console, page_path, program())
             return
-        if part and handbook_text(own_place().exercises, page.partition("#")[0]) is not None:
-            raise UsageError(f"The handbook's page {name} has no section {part[:60]!r}.")
+        whole = handbook_text(own_place().exercises, page.partition("#")[0]) if part else None
+        if whole is not None:
+            raise UsageError(no_section(f"The handbook's page {name}", part, whole))
         if in_handbook:
             raise UsageError(f"The handbook has no {what.removeprefix('handbook/')[:60]}.")
-        chosen = lab_named(what)
-        if not chosen.page.is_file():
-            raise UsageError(f"{chosen.short} has no page yet.")
-        show_page(chosen, console, program())
+        try:
+            chosen, text = lab_text(what, all_labs())
+        except UnknownLabError as error:
+            raise UsageError(f"{error} `{program()} read` shows all pages.") from None
+        if text == chosen.page.read_text(encoding="utf-8", errors="replace"):
+            show_page(chosen, console, program())
+            return
+        show_text(text, console, chosen.page, program())
+        click.echo(f"\nThe whole page: {program()} read {chosen.short}")
 
 
 @contextmanager
@@ -162,7 +181,9 @@ def hint(todo: str, again: bool) -> None:
             f"{number}/{len(chosen.hints)}  {text}",
             style="" if number == seen else "dim",
         )
-    if seen == len(chosen.hints):
+    if seen == 0 and chosen.hints:
+        click.echo(f"No hint was shown yet. The first: {program()} hint {todo_name(lab, chosen)}")
+    elif seen == len(chosen.hints):
         click.echo("That was the last hint.")
 
 

@@ -18,6 +18,7 @@ from infralens.labs import (
     Lab,
     UnknownLabError,
     find_todo,
+    todo_name,
 )
 
 if TYPE_CHECKING:
@@ -226,14 +227,23 @@ def _progress(wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield on_event
 
 
+def _after(report: Report, lab: Lab) -> str:
+    """The command for what comes once all that was graded is right."""
+    if report.max_score == lab.max_score:
+        return f"quiz {lab.short}"
+    last = [todo.id for todo in lab.todos].index(report.todos[-1].id)
+    following = lab.todos[last + 1 : last + 2]
+    return f"read {todo_name(lab, following[0])}" if following else f"grade {lab.short}"
+
+
 def _deliver(report: Report, lab: Lab, form: str, output: Path | None) -> None:
     from infralens.regular import write_out
     from infralens.show.terminal import show_report
 
     if form == "text" and output is None:
         show_report(report, terminal(), lab.short, program())
-        if report.passed and report.max_score == lab.max_score:
-            click.echo(f"\n  next  {program()} quiz {lab.short}")
+        if report.passed:
+            click.echo(f"\n  next  {program()} {_after(report, lab)}")
         return
     if form == "text":
         console = terminal(record=True, width=100, file=io.StringIO())

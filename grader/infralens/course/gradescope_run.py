@@ -36,7 +36,7 @@ PROCESS_LEVEL = (
 Document = dict[str, Any]
 
 
-def results(report: Report, lab: Lab, configuration: Configuration) -> Document:
+def results(report: Report, configuration: Configuration) -> Document:
     """The report as Gradescope's results.json: a test for each todo."""
     shown = told(report, configuration.tells)
     return {
@@ -46,7 +46,7 @@ def results(report: Report, lab: Lab, configuration: Configuration) -> Document:
         "output_format": "text",
         "visibility": configuration.visibility,
         "stdout_visibility": "hidden",
-        "tests": [_test(todo, shown, lab) for todo in shown.todos],
+        "tests": [_test(todo, shown) for todo in shown.todos],
         "extra_data": {
             "lab": report.lab,
             "seed": report.seed,
@@ -95,10 +95,10 @@ def submitted(folder: Path, lab: Lab) -> Path | None:
     return files[0] if len(files) == 1 else None
 
 
-def _test(todo: TodoResult, report: Report, lab: Lab) -> Document:
+def _test(todo: TodoResult, report: Report) -> Document:
     text = io.StringIO()
     console = Console(file=text, width=COLUMNS, highlight=False, emoji=False, markup=False)
-    show_todo(todo, report, console, lab.short)
+    show_todo(todo, report, console)
     return {
         "name": todo.title,
         "number": todo.id,
@@ -134,7 +134,7 @@ def run(root: Path) -> int:
                 return GRADER_FAILED
             if report.environment.isolation == "process":
                 print(PROCESS_LEVEL)
-            found = results(report, lab, configuration)
+            found = results(report, configuration)
     write_whole(root / "results" / "results.json", json.dumps(found, indent=1) + "\n")
     return 0
 

@@ -28,7 +28,7 @@ from infralens.course.telling import told
 from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
 from infralens.pages import with_figures_told
 from infralens.report import Report
-from infralens.show.rendering import handbook_text
+from infralens.show.rendering import handbook_text, lab_text
 from infralens.show.terminal import show_report
 
 LABS = "INFRALENS_LABS"
@@ -152,7 +152,7 @@ class Extension:
             display(Markdown("\n".join(rows) or f"{todo.id} has no hints."))
 
     def read(self, line: str) -> None:
-        """%read PAGE: a page of the handbook, a part of one, or the page of a lab."""
+        """%read PAGE: a page of the handbook, a part of one, or of a lab or a todo."""
         name, mark, part = line.strip().removeprefix("handbook/").partition("#")
         labs = _labs()
         page = f"handbook/{name.removesuffix('.md')}.md{mark}{part}"
@@ -160,7 +160,7 @@ class Extension:
             found = (handbook_text(root, page) for root in {lab.place.exercises: 0 for lab in labs})
             text = next((text for text in found if text is not None), None)
             if text is None:
-                text = find_lab(line, labs).page.read_text(encoding="utf-8")
+                text = lab_text(line.strip(), labs)[1]
             display(Markdown(with_figures_told(text)))
 
     def infralens(self, line: str) -> None:

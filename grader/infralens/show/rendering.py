@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from infralens.curriculum import Curriculum
-from infralens.labs import Lab, Place
-from infralens.pages import FENCED, section, title, with_figures_told
+from infralens.labs import Lab, Place, UnknownLabError, find_lab, find_todo
+from infralens.pages import FENCED, about, anchors, section, title, with_figures_told
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 EFFORT_COLUMNS = 64  # below, difficulty and minutes stand behind the title
+MOST_TOLD = 60  # letters of a name that is not known
 PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
 
@@ -112,6 +114,32 @@ def handbook_text(exercises: Path, target: str) -> str | None:
     if not PAGE_NAME.fullmatch(name) or not (page := exercises / name).is_file():
         return None
     return section(page.read_text(encoding="utf-8", errors="replace"), wanted) or None
+
+
+def lab_text(what: str, labs: Sequence[Lab]) -> tuple[Lab, str]:
+    """The lab that `1.3`, `lab-01#checkpoints` or `lab-01` names, and that part of its page.
+
+    UnknownLabError where there is none.
+    """
+    name, _, part = what.partition("#")
+    try:
+        lab, todo = find_todo(name, labs)
+    except UnknownLabError:
+        lab, todo = find_lab(name, labs), None
+    if not lab.page.is_file():
+        raise UnknownLabError(f"{lab.short} has no page yet.")
+    page = lab.page.read_text(encoding="utf-8", errors="replace")
+    text = section((todo and about(page, todo.id)) or page, part)
+    if not text:
+        raise UnknownLabError(no_section(f"The page of {lab.short}", part, page))
+    return lab, text
+
+
+def no_section(of: str, wanted: str, page: str) -> str:
+    """What is told of a section that a page has not."""
+    near = difflib.get_close_matches(wanted[:MOST_TOLD], anchors(page), n=1, cutoff=0.4)
+    advice = f" Did you mean {near[0]}?" if near else ""
+    return f"{of} has no section {wanted[:MOST_TOLD]!r}.{advice}"
 
 
 class _Code(CodeBlock):

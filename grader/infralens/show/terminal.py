@@ -62,7 +62,7 @@ def show_report(
     elif first is not None:
         console.print()
         # What is to be copied is never split: a terminal wraps it by itself.
-        explained = _explained(*first, report, short, program, replays=replays)
+        explained = _explained(*first, report, program, replays=replays)
         console.print(explained, crop=False)
         others = _other_failures(first[0], report)
         if others:
@@ -70,11 +70,11 @@ def show_report(
             console.print(_facts(others))
 
 
-def show_todo(todo: TodoResult, report: Report, console: Console, short: str) -> None:
+def show_todo(todo: TodoResult, report: Report, console: Console) -> None:
     """Print why one todo of the report has no points. What would replay its inputs is left out."""
     check = next((check for check in todo.checks if check.status != "passed"), None)
     if check is not None:
-        console.print(_explained(todo, check, report, short, "infralens", replays=False))
+        console.print(_explained(todo, check, report, "infralens", replays=False))
 
 
 def _does_not_load(report: Report) -> str | None:
@@ -168,7 +168,6 @@ def _explained(
     todo: TodoResult,
     check: CheckResult,
     report: Report,
-    short: str,
     program: str,
     *,
     replays: bool = True,
@@ -177,7 +176,12 @@ def _explained(
     if todo.status == "not_started":
         parts.append(Text.assemble(("next  ", "bold"), f"{todo.id} {todo.title}"))
         parts.append(
-            _commands([("read", f"{program} read {short}"), ("hint", _hint(report, todo, program))])
+            _commands(
+                [
+                    ("read", f"{program} read {qualified(report, todo)}"),
+                    ("hint", _hint(report, todo, program)),
+                ]
+            )
         )
         return Group(*parts)
     parts.append(Text.assemble((f"{todo.id}  ", "bold red"), (check.title, "bold")))

@@ -121,7 +121,7 @@ class Examine(NbGraderPreprocessor):
                 most = float(cell.metadata.nbgrader["points"])
                 score = most if _is_passed(result) else 0.0
                 total += score
-                said = explanation(todo, shown, lab.short, score, most)
+                said = explanation(todo, shown, score, most)
                 _write(cell, said if score or not mixed_up else f"{mixed_up}\n\n{said}", score)
         for note in report.notes:
             self.log.info("%s, %s: %s", resources["nbgrader"]["student"], note.place, note.text)

@@ -18,12 +18,12 @@ ACTIVE = {
 }
 
 
-def explanation(todo: TodoResult, report: Report, short: str, score: float, most: float) -> str:
+def explanation(todo: TodoResult, report: Report, score: float, most: float) -> str:
     """A todo's verdict as plain text: points, what is wrong, and how it was graded."""
     head = f"{todo.id} · {todo.title}: {score:g} of {most:g} points"
     if todo.status == "not_started":
         head += " (not started)"
-    return "\n".join([head, *_wrong(todo, report, short), "", _graded(report)])
+    return "\n".join([head, *_wrong(todo, report), "", _graded(report)])
 
 
 def of_another_lab(lab: object, asked: str) -> str:
@@ -44,7 +44,7 @@ def unread(reason: str) -> str:
     )
 
 
-def _wrong(todo: TodoResult, report: Report, short: str) -> list[str]:
+def _wrong(todo: TodoResult, report: Report) -> list[str]:
     if todo.status == "passed":
         return []
     # No colour, no link, no page: whatever shows this escapes it as plain text.
@@ -52,7 +52,7 @@ def _wrong(todo: TodoResult, report: Report, short: str) -> list[str]:
         width=COLUMNS, file=io.StringIO(), highlight=False, emoji=False, markup=False, no_color=True
     )
     with console.capture() as captured:
-        show_todo(todo, report, console, short)
+        show_todo(todo, report, console)
     return ["", *(line.rstrip() for line in captured.get().strip("\n").split("\n"))]
 
 
