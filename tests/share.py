@@ -25,6 +25,7 @@ ALL = "all"
 TESTS = Path(__file__).resolve().parent
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
+FIGURES, CHEAP_FIGURES = 10, ("spacings", "dissolving")
 CROSSING = 3  # wrong answers of each lab
 CROSSING_OF_ALL = 10  # the same in a run of everything
 # These take the longest, so they begin first: two workers are to end together.
@@ -128,6 +129,8 @@ def case_of(item: pytest.Item) -> Case | None:
         return Case(f"wrong edits of {lab.id}", given["wrong"].entry, WRONG, lab)
     if name == "test_every_solution_passes_in_one_examiner":
         return Case("directions", item.name, DIRECTIONS)
+    if name == "test_a_figure_is_what_its_code_draws":
+        return Case("figures", given["name"], FIGURES, always=given["name"] in CHEAP_FIGURES)
     if name == "test_the_grader_survives":
         attack = given["attack"]
         # A control that stands beside the attacks on the small lab does so on every day.

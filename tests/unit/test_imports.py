@@ -187,6 +187,10 @@ MAY_KNOW = {
         "infralens.shapes",
         "infralens.show.pictures",
         "infralens.wrong",
+        # A candidate of a solution, as a test of `show` has one.
+        "infralens.examiner.candidate.in_process",
+        "infralens.examiner.run.trial",
+        "infralens.authoring.figures",
     ),
     # The shipped model is a reference of theirs, as those of diffusers are.
     "infralens.suites": (

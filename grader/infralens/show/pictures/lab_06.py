@@ -62,13 +62,21 @@ def draw(mine: Any, seed: int) -> Figure:
         (yours(mine, seed, set(right.classes)), "yours", MINE, 0.49),
         (right, "diffusers", LIBRARY, 0.02),
     ):
-        _panel(figure, graph, right, colour, bottom)
+        panel(figure, graph, right, colour, (0.035, bottom, 0.96, 0.44))
         upright(figure, 0.035, bottom + 0.24, name, colour)
     return figure
 
 
-def _panel(figure: Figure, graph: Graph, right: Graph, colour: str, bottom: float) -> None:
-    axes = figure.add_axes((0.035, bottom, 0.96, 0.44))
+def panel(
+    figure: Figure,
+    graph: Graph,
+    right: Graph,
+    colour: str,
+    box: tuple[float, float, float, float],
+) -> None:
+    """One graph in `box` (left, bottom, width, height; 0 to 1)."""
+    left, bottom, width, height = box
+    axes = figure.add_axes(box)
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 30)
     axes.axis("off")
@@ -76,7 +84,8 @@ def _panel(figure: Figure, graph: Graph, right: Graph, colour: str, bottom: floa
     for (origin, name), shape in graph.handed.items():
         _arrow(axes, boxes[origin], boxes[name], _told(shape), colour)
     for i, (kind, image) in enumerate(graph.images.items()):
-        place = figure.add_axes((0.7 + 0.1 * i, bottom + 0.27, 0.096, 0.1245))
+        corner = left + width * (0.69 + 0.104 * i), bottom + height * 0.614
+        place = figure.add_axes((*corner, width * 0.1, height * 0.283))
         if image is not None:
             picture(place, image, _short(kind))
         else:

@@ -44,9 +44,9 @@ def draw(mine: Any, seed: int) -> Figure:
     figure = sheet(9.6, 7.6, "The loop · the states on the way from noise to a picture")
     axes = figure.add_axes((0.085, 0.075, 0.89, 0.25))
     for i, (name, kind) in enumerate(SCHEDULERS.items()):
-        right = _library(kind, noise, network)
-        run = _yours(mine, kind, noise, network)
-        levels = [min(n, len(right.states) - 1) for n in _shown(len(right.states))]
+        right = library(kind, noise, network)
+        run = yours(mine, kind, noise, network)
+        levels = [min(n, len(right.states) - 1) for n in shown(len(right.states))]
         titles = [f"σ = {right.sigmas[n]:.2f}" for n in levels]
         for k, (who, colour, states) in enumerate(
             (("yours", MINE, run.states), ("diffusers", LIBRARY, right.states))
@@ -74,12 +74,12 @@ def draw(mine: Any, seed: int) -> Figure:
     return figure
 
 
-def _shown(count: int) -> list[int]:
+def shown(count: int) -> list[int]:
     """Eight of so many states, the first and the last among them."""
     return [round(n * (count - 1) / 7) for n in range(8)]
 
 
-def _yours(mine: Any, kind: Any, noise: Tensor, network: Network) -> Run:
+def yours(mine: Any, kind: Any, noise: Tensor, network: Network) -> Run:
     """A run of the learner's `denoise`. What it hands to the scheduler may be anything."""
     lent = LentScheduler(kind.from_config(CONFIG))
     there = remote(lent, attributes=ATTRIBUTES, methods=METHODS)
@@ -98,7 +98,7 @@ def _yours(mine: Any, kind: Any, noise: Tensor, network: Network) -> Run:
     return lent.run
 
 
-def _library(kind: Any, noise: Tensor, network: Callable[[Tensor, float], Tensor]) -> Run:
+def library(kind: Any, noise: Tensor, network: Callable[[Tensor, float], Tensor]) -> Run:
     """The loop of StableDiffusionPipeline.__call__."""
     scheduler, run = kind.from_config(CONFIG), Run()
     scheduler.set_timesteps(STEPS)

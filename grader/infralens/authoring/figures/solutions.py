@@ -1,38 +1,28 @@
-"""The figures of the handbook and the lab pages, drawn from the solutions by this code alone.
-
-`python -m infralens.authoring.figures` draws them again, all or those named, into
-exercises/handbook/figures/. Pages show them as `![what is seen](figures/NAME.png)`.
-"""
+"""Figures of labs 01 to 04: what their solutions compute, and how misconceptions look."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from infralens.labs import find_lab, find_labs, own_place
-from infralens.regular import write_whole
+from infralens.authoring.figures.solved import SEED, WIDTH, solved
+from infralens.examiner.candidate.in_process import RehearsedCandidate
+from infralens.examiner.run.trial import Trial, running
 from infralens.shapes.exact import captioned_pictures, pictures_of
-from infralens.show.pictures import lab_01, lab_02, lab_03, lab_04
+from infralens.show.pictures import lab_01, lab_02, lab_03, lab_04, loop
 from infralens.show.pictures.look import (
     DASHES,
     INK,
     SERIES,
-    as_png,
     plain,
     row,
     sheet,
 )
-from infralens.wrong import wrong_answers
 
-SEED = 3
-WIDTH = 7.2  # inches: a column of text
-MOST_BYTES = 60_000
 SEEN = (0, 2, 4, 6, 7, 8)
 """Samples of a run that a narrow page has room for, the last among them."""
 
@@ -42,24 +32,6 @@ MISTAKES = (
     "last-sigma-not-zero",
     "initial-noise-of-one",
 )
-
-
-def folder() -> Path:
-    """Where the figures lie."""
-    return own_place().exercises / "handbook" / "figures"
-
-
-def solved(name: str, mistake: str = "") -> Any:
-    """The functions of a lab's solution, or of its wrong answer `mistake`: both are ours."""
-    lab = find_lab(name, find_labs())
-    if lab.solution is None:
-        raise FileNotFoundError(f"{name} has no solution here; draw in a checkout.")
-    text = lab.solution.read_text(encoding="utf-8")
-    if mistake:
-        text = next(wrong for wrong in wrong_answers(lab) if wrong.name == mistake).edited(text)
-    module = ModuleType(lab.solution.stem)
-    exec(compile(text, str(lab.solution), "exec"), vars(module))
-    return SimpleNamespace(**vars(module))
 
 
 def dissolving() -> Figure:
@@ -218,42 +190,69 @@ def predictions() -> Figure:
     return lab_02.draw(solved("lab-02"), SEED)
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {
-    "dissolving": dissolving,
-    "schedules": schedules,
-    "spacings": spacings,
-    "karras": karras,
-    "shift": shift,
-    "guidance": guidance,
-    "euler": euler,
-    "mistakes": mistakes,
-    "predictions": predictions,
-}
-"""What is drawn, by the name of its file without `.png`."""
+def side_by_side() -> Figure:
+    """A run of lab 03's Euler, rightly on the left and with a misconception on the right."""
+    mistake = MISTAKES[0]
+    generator = torch.Generator().manual_seed(SEED)
+    noise = torch.randn((1, 3, 32, 32), generator=generator)
+    network = lab_03.network_of(lab_03.PICTURES)
+    n = lab_03.SHOWN_STEPS
+    sigmas = lab_03.run_of(lab_03.library(n), n, noise, network).sigmas
+    figure = sheet(8.4, 3.25, "")
+    for left, name, words in (
+        (0.01, "", "right: divided by √(σ² + 1)"),
+        (0.51, mistake, "the sample divided by σ"),
+    ):
+        mine = solved("lab-03", name)
+        samples = lab_03.run_of(lab_03.theirs(mine, n), n, noise, network).samples
+        seen = lab_03.seen(samples, sigmas)
+        figure.text(left, 0.93, words, fontsize=10, color=INK)
+        for k, bottom in ((0, 0.46), (3, 0.0)):
+            some = SEEN[k : k + 3]
+            titles = [f"σ = {sigmas[i]:.3g}" for i in some]
+            box = (left, bottom + 0.015, 0.485, 0.395)
+            row(figure, [seen[i] for i in some], titles, name="", box=box)
+    return figure
 
 
-def drawn(name: str) -> bytes:
-    """One figure as a PNG file, drawn again. ValueError where it is too large for a page."""
-    with torch.no_grad():
-        png = as_png(FIGURES[name]())
-    if len(png) > MOST_BYTES:
-        raise ValueError(f"{name}.png has {len(png):,} bytes; a page's figure has at most 60,000")
-    return png
+def expectations() -> Figure:
+    """What a perfect network says at five levels, for each thing that it may be asked for."""
+    pictures = captioned_pictures(lab_02.PICTURES)
+    network = pictures.denoiser
+    clean = pictures.images[int(pictures.prior(lab_02.CAPTION).argmax())][None]
+    noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(SEED))
+    levels = (0.995, 0.7, 0.2, 0.05, 0.003)
+    noisy = [a**0.5 * clean + (1 - a) ** 0.5 * noise for a in levels]
+    asked: tuple[tuple[str, Callable[[Tensor, float], Tensor]], ...] = (
+        ("x_t", lambda x, a: x),
+        ("sample", network.original),
+        ("epsilon", network.epsilon),
+        ("v_prediction", network.velocity),
+    )
+    figure = sheet(WIDTH * 0.8, 4.75, "")
+    for i, (name, said) in enumerate(asked):
+        images = [said(x, a)[0].double() for x, a in zip(noisy, levels, strict=True)]
+        halved = [image / 2 if image.abs().max() > 1.5 else image for image in images]
+        titles = [f"ᾱ = {a:g}" if i == 0 else "" for a in levels]
+        box = (0.06, 0.72 - 0.2395 * i, 0.935, 0.225)
+        row(figure, halved, titles, name=name, box=box)
+    return figure
 
 
-def main(names: Sequence[str]) -> int:
-    """Draw the figures of these names, or all."""
-    unknown = [name for name in names if name not in FIGURES]
-    if unknown:
-        print(f"There is no figure {unknown[0]!r}: {', '.join(FIGURES)}.", file=sys.stderr)
-        return 2
-    torch.set_num_threads(1)
-    for name in names or FIGURES:
-        path = folder() / f"{name}.png"
-        write_whole(path, drawn(name))
-        print(f"{path.name}: {path.stat().st_size:,} bytes")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def states() -> Figure:
+    """The states of the loop of diffsynth's lab 04 on the way from noise, by Euler and by Heun."""
+    noise = torch.randn(loop.SHAPE, generator=torch.Generator().manual_seed(SEED))
+    network = lab_03.network_of(loop.PICTURES)
+    figure = sheet(WIDTH, 2.95, "")
+    with running(Trial()):
+        mine = RehearsedCandidate(vars(solved("diffsynth/lab-04")))
+        for i, (name, kind) in enumerate(loop.SCHEDULERS.items()):
+            run = loop.yours(mine, kind, noise, network)
+            some = [round(k * (len(run.states) - 1) / 5) for k in range(6)]
+            sigmas = loop.library(kind, noise, network).sigmas
+            levels = [sigmas[k] for k in some]
+            images = lab_03.seen(torch.cat([run.states[k] for k in some]), torch.tensor(levels))
+            titles = [f"step {k + 1}   σ = {sigmas[k]:.2g}" for k in some]
+            box = (0.045, 0.5 - 0.49 * i, 0.95, 0.425)
+            row(figure, images, titles, name=name, box=box)
+    return figure

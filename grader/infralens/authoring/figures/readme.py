@@ -1,0 +1,100 @@
+"""The pictures of the README: `python -m infralens.authoring.figures.readme [NAME …]` draws them.
+
+They lie in .github/pictures. Pages are seen in Chromium, by playwright: install `[dev,site]`.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from infralens.authoring.figures.solutions import MISTAKES, side_by_side
+from infralens.authoring.figures.solved import text_of
+from infralens.labs import own_place
+from infralens.regular import write_whole
+from infralens.show.pictures.look import as_png
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST_BYTES = 120_000
+WIDTH, HEIGHT, BETWEEN = 760, 560, 12  # of a window, and the strip of grey between the halves
+GREY = (128, 128, 128)
+Opened = Callable[[str, str], "Page"]
+"""Opens an address in the mode "light" or "dark"."""
+
+
+def scheduler() -> bytes:
+    """Lab 03's solution beside one of its misconceptions, each a run from noise to the end."""
+    return as_png(side_by_side())
+
+
+def report() -> bytes:
+    """The HTML report of that misconception: its largest difference, light and dark."""
+    with tempfile.TemporaryDirectory() as place, browser() as opened:
+        mine, page = Path(place, "scheduler.py"), Path(place, "report.html")
+        mine.write_text(text_of("lab-03", MISTAKES[0]), encoding="utf-8")
+        how = ["--file", str(mine), "--seed", "3", "--format", "html", "--output", str(page)]
+        subprocess.run([sys.executable, "-m", "infralens", "grade", "lab-03", *how], check=False)
+        sheets = [opened(page.as_uri(), mode) for mode in ("light", "dark")]
+        halves = [sheet.locator("section:has(svg)").first.screenshot() for sheet in sheets]
+    return beside(halves)
+
+
+@contextmanager
+def browser() -> Iterator[Opened]:
+    """Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    path = which("chromium") or which("chromium-browser")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+        def opened(address: str, mode: str) -> Page:
+            page = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            page.emulate_media(color_scheme="dark" if mode == "dark" else "light")
+            page.goto(address)
+            return page
+
+        yield opened
+        chromium.close()
+
+
+def beside(halves: Sequence[bytes]) -> bytes:
+    """Two pictures of one size as one PNG file of few colours."""
+    left, right = (Image.open(io.BytesIO(half)).convert("RGB") for half in halves)
+    whole = Image.new("RGB", (left.width + BETWEEN + right.width, left.height), GREY)
+    whole.paste(left, (0, 0))
+    whole.paste(right, (left.width + BETWEEN, 0))
+    png = io.BytesIO()
+    whole.quantize(128, dither=Image.Dither.NONE).save(png, "PNG", optimize=True)
+    return png.getvalue()
+
+
+PICTURES: dict[str, Callable[[], bytes]] = {"scheduler": scheduler, "report": report}
+
+
+def main(names: Sequence[str]) -> int:
+    """Draw the pictures of these names, or all."""
+    for name in names or PICTURES:
+        png = PICTURES[name]()
+        if len(png) > MOST_BYTES:
+            raise ValueError(
+                f"{name}.png has {len(png):,} bytes; at most {MOST_BYTES:,} are wanted"
+            )
+        write_whole(own_place().exercises.parent / ".github" / "pictures" / f"{name}.png", png)
+        print(f"{name}.png: {len(png):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
