@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from infralens.authoring.figures import FIGURES, GRIDS, MOST_BYTES, drawn, folder
+from infralens.authoring.figures import FIGURES, GRIDS, MOST_BYTES, drawn, folder, readme
 from infralens.labs import Lab, find_labs
 
 EXERCISES = folder().parents[1]
@@ -70,3 +70,11 @@ def test_every_page_has_a_figure(page: Path) -> None:
 @pytest.mark.parametrize("lab", find_labs(), ids=lambda lab: lab.id)
 def test_every_lab_page_says_how_its_picture_is_drawn(lab: Lab) -> None:
     assert f"`infralens show {lab.short}`" in lab.page.read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_what_its_command_draws() -> None:
+    shown = shown_on(EXERCISES.parent / "README.md")
+    assert [path.stem for path, _ in shown] == list(readme.PICTURES)
+    assert {path.parent for path, _ in shown} == {(EXERCISES.parent / ".github/pictures").resolve()}
+    assert all(path.stat().st_size <= readme.MOST_BYTES for path, _ in shown)
+    assert all(len(words.split()) >= LEAST_WORDS for _, words in shown)

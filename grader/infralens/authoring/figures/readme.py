@@ -13,21 +13,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
 
 from infralens.authoring.figures.solutions import MISTAKES, side_by_side
 from infralens.authoring.figures.solved import text_of
-from infralens.labs import own_place
+from infralens.labs import find_lab, find_labs, own_place
 from infralens.regular import write_whole
 from infralens.show.pictures.look import as_png
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import FloatRect, Page
 
 MOST_BYTES = 120_000
 WIDTH, HEIGHT, BETWEEN = 760, 560, 12  # of a window, and the strip of grey between the halves
+OPENED = (1, 3)  # of the checkpoints
+MARGIN = 12  # above a heading
 GREY = (128, 128, 128)
 Opened = Callable[[str, str], "Page"]
 """Opens an address in the mode "light" or "dark"."""
@@ -50,6 +52,29 @@ def report() -> bytes:
     return beside(halves)
 
 
+def site() -> bytes:
+    """A page of the handbook, light, and the checkpoints of lab 03 with two answers open, dark."""
+    with tempfile.TemporaryDirectory() as place, browser() as opened:
+        pages = Path(place, "site")
+        subprocess.run([sys.executable, "-m", "infralens", "site", str(pages)], check=True)
+        text = opened((pages / "handbook" / "process.html").as_uri(), "light")
+        lab = find_lab("lab-03", find_labs())
+        asked = opened((pages / lab.track / lab.folder / "index.html").as_uri(), "dark")
+        for number in OPENED:
+            answer = asked.locator("#checkpoints details").nth(number)
+            answer.evaluate("details => details.open = true")
+        parts = ((text, "the-reverse-process"), (asked, "checkpoints"))
+        return beside([seen(page, part) for page, part in parts])
+
+
+def seen(page: Page, part: str) -> bytes:
+    """A section of a page from its heading on, as high as a window."""
+    page.evaluate("Promise.all([...document.images].map(image => image.decode()))")
+    top = page.locator(f"#{part}").evaluate("part => part.getBoundingClientRect().top + scrollY")
+    clip: FloatRect = {"x": 0, "y": top - MARGIN, "width": WIDTH, "height": HEIGHT}
+    return page.screenshot(full_page=True, clip=clip)
+
+
 @contextmanager
 def browser() -> Iterator[Opened]:
     """Chromium without a window."""
@@ -61,7 +86,8 @@ def browser() -> Iterator[Opened]:
 
         def opened(address: str, mode: str) -> Page:
             page = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-            page.emulate_media(color_scheme="dark" if mode == "dark" else "light")
+            scheme: Literal["dark", "light"] = "dark" if mode == "dark" else "light"
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             page.goto(address)
             return page
 
@@ -80,7 +106,7 @@ def beside(halves: Sequence[bytes]) -> bytes:
     return png.getvalue()
 
 
-PICTURES: dict[str, Callable[[], bytes]] = {"scheduler": scheduler, "report": report}
+PICTURES: dict[str, Callable[[], bytes]] = {"scheduler": scheduler, "report": report, "site": site}
 
 
 def main(names: Sequence[str]) -> int:
