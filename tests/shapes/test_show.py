@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -195,7 +196,10 @@ def test_a_network_that_is_lent_takes_only_what_it_can_compute_with() -> None:
 
 def shown(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-m", "infralens", "show", "lab-03", "--file", str(file), *words]
-    return subprocess.run(program, capture_output=True, text=True, cwd=file.parent, timeout=300)
+    kitty = {**os.environ, "TERM": "xterm-kitty"}  # whose pictures are not for a pipe
+    return subprocess.run(
+        program, capture_output=True, text=True, cwd=file.parent, timeout=300, env=kitty
+    )
 
 
 def test_the_picture_is_drawn_in_a_candidate_and_written_whole(tmp_path: Path) -> None:
@@ -204,6 +208,10 @@ def test_the_picture_is_drawn_in_a_candidate_and_written_whole(tmp_path: Path) -
     file.write_bytes(SCHEDULER.solution.read_bytes())
     done = shown(file, "--out", "drawn.png", "--seed", "5")
     assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        done.stdout == "drawn.png: what mine.py draws, beside diffusers\n"
+        or "\x1b" not in done.stdout
+    )
     with Image.open(tmp_path / "drawn.png") as image:
         image.load()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drawn.png", "mine.py"]

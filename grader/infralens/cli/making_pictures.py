@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -169,12 +170,16 @@ def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) 
     """Draw what your own code does, beside diffusers.
 
     Your functions run as when they are graded, on the shipped networks or on a denoiser that is
-    exact for a few hundred pictures: a mistake is seen in what comes out.
+    exact for a few hundred pictures: a mistake is seen in what comes out. A terminal that can
+    (kitty, Ghostty, iTerm2, WezTerm) shows the picture too.
     """
+    import os
     import subprocess
     import sys
+    from shutil import get_terminal_size
 
     from infralens import workspace
+    from infralens.show.inline import show_inline
     from infralens.show.pictures import DRAWN
 
     chosen = lab_named(lab)
@@ -199,6 +204,8 @@ def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) 
     if code:
         ctx.exit(code if code in (POINTS_MISSING, WRONG_USAGE) else GRADER_FAILED)
     say(f"{out}: what {here} draws, beside diffusers")
+    with contextlib.suppress(OSError):  # it is on the disk, whatever becomes of the terminal
+        show_inline(out.read_bytes(), sys.stdout.buffer, os.environ, get_terminal_size().columns)
 
 
 def _require_png(out: Path) -> None:
