@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
+import termios
+import tty
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infralens.show.inline import kitty, protocol_of, show_inline
+from infralens.show.inline import Window, kitty, protocol_of, show_inline
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 30
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">2I", 960, 740) + bytes(range(256)) * 30
 KITTY = {"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}
+ITERM = {"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}
+LARGE, SMALL = Window(120, 40, 1080, 760), Window(80, 24, 720, 456)
 
 
-class Terminal(io.BytesIO):
-    def __init__(self, tty: bool = True) -> None:
-        super().__init__()
-        self.tty = tty
+def written(environment: dict[str, str], rows: int = 0, columns: int = 0) -> bytes:
+    """What is written to a terminal of this size."""
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+    with os.fdopen(theirs, "wb", buffering=0) as stream, ThreadPoolExecutor(1) as reader:
+        read = reader.submit(read_until_a_line_ends, ours)
+        show_inline(PNG, stream, environment)
+        if protocol_of(environment) is None:
+            stream.write(b"\n")
+        data = read.result(timeout=30)
+    os.close(ours)
+    return data
 
-    def isatty(self) -> bool:
-        return self.tty
 
-
-def written(environment: dict[str, str], columns: int = 80, tty: bool = True) -> bytes:
-    stream = Terminal(tty)
-    show_inline(PNG, stream, environment, columns)
-    return stream.getvalue()
+def read_until_a_line_ends(terminal: int) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        data += os.read(terminal, 1 << 16)
+    return data
 
 
 def test_kitty_is_given_the_file_in_chunks_and_does_not_answer() -> None:
-    codes = re.findall(rb"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty(PNG, 79))
+    codes = re.findall(rb"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty(PNG, SMALL))
     assert b64decode(b"".join(data for _, data in codes)) == PNG
-    assert [keys for keys, _ in codes] == [b"a=T,f=100,q=2,c=79,m=1", b"m=1", b"m=0"]
+    assert [keys for keys, _ in codes] == [b"a=T,f=100,q=2,c=80,r=29,m=1", b"m=1", b"m=0"]
     assert max(len(data) for _, data in codes) == 4096
-    assert len(codes[0][1]) % 4 == 0
-    assert kitty(b"PNG", 5) == b"\x1b_Ga=T,f=100,q=2,c=5,m=0;UE5H\x1b\\"
-    assert written(KITTY) == kitty(PNG, 79) + b"\n"
-    assert written(KITTY, columns=500) == kitty(PNG, 120) + b"\n"
+    assert kitty(PNG, LARGE).startswith(b"\x1b_Ga=T,f=100,q=2,m=1;")  # it fits as it is
+    assert written(KITTY, 24, 80) == kitty(PNG, Window(80, 24, 0, 0)) + b"\n"
 
 
 def test_iterm_is_given_the_file_whole() -> None:
-    shown = written({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"})
+    shown = written(ITERM, 24, 80)
     head, _, data = shown.partition(b":")
     size = len(PNG)
-    assert head == b"\x1b]1337;File=inline=1;size=%d;width=79;preserveAspectRatio=1" % size
+    assert head == b"\x1b]1337;File=inline=1;size=%d;width=80;preserveAspectRatio=1" % size
     assert data.endswith(b"\a\n")
     assert b64decode(data.removesuffix(b"\a\n")) == PNG
+    assert b"width=auto" in written(ITERM)
 
 
 @pytest.mark.parametrize(
@@ -73,5 +88,7 @@ def test_a_terminal_is_known_by_its_variables(
 
 
 def test_nothing_is_written_to_what_is_no_terminal() -> None:
-    assert written(KITTY, tty=False) == b""
-    assert written({"TERM": "xterm"}) == b""
+    file = io.BytesIO()
+    show_inline(PNG, file, KITTY)
+    assert file.getvalue() == b""
+    assert written({"TERM": "xterm"}) == b"\n"

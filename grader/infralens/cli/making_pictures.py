@@ -176,7 +176,6 @@ def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) 
     import os
     import subprocess
     import sys
-    from shutil import get_terminal_size
 
     from infralens import workspace
     from infralens.show.inline import show_inline
@@ -205,7 +204,7 @@ def show(ctx: click.Context, lab: str, file: Path | None, out: Path, seed: int) 
         ctx.exit(code if code in (POINTS_MISSING, WRONG_USAGE) else GRADER_FAILED)
     say(f"{out}: what {here} draws, beside diffusers")
     with contextlib.suppress(OSError):  # it is on the disk, whatever becomes of the terminal
-        show_inline(out.read_bytes(), sys.stdout.buffer, os.environ, get_terminal_size().columns)
+        show_inline(out.read_bytes(), sys.stdout.buffer, os.environ)
 
 
 def _require_png(out: Path) -> None:
