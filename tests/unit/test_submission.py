@@ -282,10 +282,33 @@ def test_a_missing_name_gets_its_most_likely_reason(name: str, says: str) -> Non
     assert sentence.endswith(says)
 
 
-def test_the_names_that_a_function_mentions() -> None:
+def test_the_names_that_a_function_takes_from_outside() -> None:
     text = "def a(x):\n    return b(x) + y.c\n\nclass D:\n    def e(self):\n        return a\n"
     submission = Submission(text, "s.py")
-    assert submission.uses("a") == {"b", "x", "y"}
+    assert submission.uses("a") == {"b", "y"}
     assert submission.uses("D") == {"a"}
     assert submission.uses("nothing") == frozenset()
     assert Submission("def a(:", "s.py").uses("a") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("body", "outside"),
+    [
+        ("def f(sigmas): return sigmas", set()),
+        ("def f(x, *sigmas, **more): return sigmas, more", set()),
+        ("def f(x): sigmas = x; return sigmas", set()),
+        ("def f(x):\n    for sigmas in x: yield sigmas", set()),
+        ("def f(x): return [sigmas for sigmas in x]", set()),
+        ("def f(sigmas):\n    def g(): return sigmas\n    return g", set()),
+        ("def f(x): return (lambda sigmas: sigmas)(x)", set()),
+        ("def f(x): return sigmas(x)", {"sigmas"}),
+        ("def f(x=sigmas): return x", {"sigmas"}),
+        ("def f(x): return (lambda y: sigmas(y))(x)", {"sigmas"}),
+        ("def f(x):\n    global sigmas\n    sigmas = x\n    return sigmas", {"sigmas"}),
+        ("class f:\n    def g(self): self.sigmas = sigmas(self)", {"sigmas"}),
+    ],
+)
+def test_a_variable_that_is_called_like_a_function_is_not_that_function(
+    body: str, outside: set[str]
+) -> None:
+    assert Submission(body, "s.py").uses("f") & {"sigmas"} == outside

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from infralens.examiner.candidate import notebook
 from infralens.examiner.candidate.notebook import Cell
+from infralens.examiner.candidate.outside import names_from_outside
 from infralens.examiner.errors import UngradableError, UnreadableError
 from infralens.report import place_in_words
 
@@ -119,14 +120,13 @@ class Submission:
         return isinstance(kind, ast.Name) and kind.id == "NotImplementedError"
 
     def uses(self, name: str) -> frozenset[str]:
-        """The names that the function or class of this name mentions."""
+        """The names that the function or class of this name takes from outside of it."""
         with contextlib.suppress(RecursionError):
             return frozenset(
-                inner.id
+                outside
                 for node in self._statements
                 if isinstance(node, DEFINING) and node.name == name
-                for inner in ast.walk(node)
-                if isinstance(inner, ast.Name)
+                for outside in names_from_outside(node)
             )
         return frozenset()
 
