@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import re
 import types
 from pathlib import Path
 
 import pytest
 
 from infralens.authoring import page_faults
+from infralens.authoring.texts import LINK, broken_link
 from infralens.labs import Lab, find_labs
+from infralens.pages import section
 
 LABS = find_labs()
 EXERCISES = LABS[0].place.exercises
@@ -40,3 +43,15 @@ def test_the_examples_of_a_stub_come_to_a_clear_not_yet(lab: Lab) -> None:
             doctest.DocTestRunner(verbose=False).run(test, out=said.append)
             if test.examples:
                 assert any(text in "".join(said) for text in not_yet), test.name
+
+
+def test_where_the_authors_page_says_an_answer_is_there_is_a_section() -> None:
+    guide = Path(__file__).resolve().parents[2] / "grader" / "AUTHORING.md"
+    part = section(guide.read_text(encoding="utf-8"), "where-each-answer-is-found")
+    rows = re.findall(r"^\| (\d\.\d) \| (.+?) \| (.*) \|$", part, re.MULTILINE)
+    assert {todo for todo, _, _ in rows} <= {todo.id for lab in LABS for todo in lab.todos}
+    assert len(rows) == part.count("\n| ") - 2 >= 22  # all of the table but its head
+    for todo, found, beside in rows:
+        assert LINK.findall(found), todo
+        problems = [broken_link(guide, target) for target in LINK.findall(found + beside)]
+        assert set(problems) == {None}, todo
