@@ -142,6 +142,18 @@ def test_the_graph_of_components_says_what_was_handed_to_which(
     assert handed("never-guided", monkeypatch)["text_encoder", "unet"] == (1, 24, 64)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [None, {}, {"calls": [], "handed": [[]]}, {"handed": {"unet vae": None, "x y": [1], 3: [1]}}],
+)
+def test_of_a_graph_only_what_has_a_place_is_drawn(told: Any) -> None:
+    calls, handed = lab_06.noted(told)
+    assert (set(calls.values()), handed) == ({0}, {})
+    assert lab_06.noted({"handed": {"unet vae": [1, 2]}})[1] == {("unet", "vae"): (1, 2)}
+    with pytest.raises(NotDrawnError):
+        lab_06.noted({"calls": {"unet": "often"}})
+
+
 HOSTILE = [
     None,
     [0.0] * 6,

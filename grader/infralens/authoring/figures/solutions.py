@@ -55,25 +55,24 @@ def dissolving() -> Figure:
 
 
 def schedules() -> Figure:
-    """ᾱ and SNR of three schedules over t."""
+    """ᾱ, σ and SNR of three schedules over t."""
     mine = solved("lab-01")
-    figure = sheet(WIDTH, 2.9, "")
-    left, right = (
-        figure.add_axes((0.085, 0.17, 0.4, 0.78)),
-        figure.add_axes((0.59, 0.17, 0.4, 0.78)),
-    )
+    figure = sheet(WIDTH * 1.2, 2.7, "")
+    left, middle, right = (figure.add_axes((x, 0.18, 0.255, 0.77)) for x in (0.06, 0.395, 0.735))
     steps = torch.arange(lab_01.STEPS)
     for schedule, colour, dash in zip(lab_01.SCHEDULES, SERIES, DASHES, strict=False):
         kept = mine.alphas_cumprod(mine.betas(schedule, lab_01.STEPS, lab_01.START, lab_01.END))
         style = {"color": colour, "linestyle": dash, "label": schedule}
         left.plot(steps, kept, **style)
+        middle.plot(steps, ((1 - kept) / kept).sqrt(), **style)
         right.plot(steps, mine.snr(steps, kept), **style)
-    right.set_yscale("log")
-    right.axhline(1, color=INK, linewidth=0.8)
-    right.text(990, 1.3, "as much noise as signal", fontsize=7, color=INK, ha="right")
-    plain(left, "timestep t", "ᾱ")
-    plain(right, "timestep t", "SNR")
-    left.legend(fontsize=8, frameon=False)
+    for axes in (middle, right):
+        axes.set_yscale("log")
+        axes.axhline(1, color=INK, linewidth=0.8)
+    right.text(15, 0.2, "as much noise\nas signal", fontsize=7, color=INK, va="top")
+    for axes, words in ((left, "ᾱ"), (middle, "noise level σ"), (right, "SNR")):
+        plain(axes, "timestep t", words)
+    left.legend(fontsize=7, frameon=False)
     return figure
 
 

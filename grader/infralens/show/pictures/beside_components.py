@@ -104,7 +104,7 @@ def seen() -> dict[str, Any]:
     """What was handed over since `watch`, with its first shape, and how often each was called."""
     now = watches.pop()
     now.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-    handed = [[*pair, list(shape)] for pair, shape in now.handed.items()]
+    handed = {" ".join(pair): list(shape) for pair, shape in now.handed.items()}
     return {"handed": handed, "calls": dict(now.calls)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ def yours(mine: Any, seed: int, names: set[str]) -> Graph:
     try:
         first = image(parts.get("scheduler"))
     finally:
-        noted = beside.seen()
+        found = beside.seen()
     images: dict[str, Tensor | None] = {_class(told.get("scheduler")): first}
     for kind in SWAPPED:
         try:
@@ -216,23 +217,33 @@ def yours(mine: Any, seed: int, names: set[str]) -> Graph:
                 raise
             images[kind] = None
     listed = {name: _class(told.get(name)) for name in names if name in index}
-    sizes = {name: int(number(each["size"], name)) for name, each in told.items()}
-    return Graph(listed, sizes, *_noted(noted), images)
+    sizes = {
+        name: int(number(each.get("size"), name))
+        for name, each in told.items()
+        if isinstance(each, dict)
+    }
+    return Graph(listed, sizes, *noted(found), images)
 
 
 def _class(told: Any) -> str:
     """The name of a class as the candidate tells it; empty for none."""
-    return one_line(str(told["class"]), MOST_LETTERS) if isinstance(told, dict) else ""
+    return one_line(str(told.get("class")), MOST_LETTERS) if isinstance(told, dict) else ""
 
 
-def _noted(told: Any) -> tuple[dict[str, int], dict[tuple[str, str], tuple[int, ...]]]:
-    """Calls and arrows as the candidate tells them: only names that have a place are drawn."""
-    calls = {name: int(number(told["calls"].get(name, 0), name)) for name in PLACES}
+def noted(told: Any) -> tuple[dict[str, int], dict[tuple[str, str], tuple[int, ...]]]:
+    """Calls and arrows as the candidate tells them: only names that have a place are asked for."""
+    calls, arrows = _part(told, "calls"), _part(told, "handed")
     handed = {}
-    for origin, name, shape in told["handed"]:
-        if origin in PLACES and name in PLACES and len(shape) <= MOST_SIZE:
-            handed[origin, name] = tuple(int(number(side, name)) for side in shape)
-    return calls, handed
+    for origin, name in itertools.permutations(PLACES, 2):
+        shape = arrows.get(f"{origin} {name}")
+        if isinstance(shape, list) and len(shape) <= MOST_SIZE:
+            handed[origin, name] = tuple(int(number(side, "a shape")) for side in shape)
+    return {name: int(number(calls.get(name, 0), name)) for name in PLACES}, handed
+
+
+def _part(told: Any, key: str) -> dict[str, Any]:
+    part = told.get(key) if isinstance(told, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _image(array: Any) -> Tensor:
@@ -255,7 +266,7 @@ def library(seed: int) -> Graph:
     try:
         first = image()
     finally:
-        noted = beside_components.seen()
+        found = beside_components.seen()
     images: dict[str, Tensor | None] = {_class(told["scheduler"]): first}
     config = pipe.scheduler.config
     for kind in SWAPPED:
@@ -263,4 +274,4 @@ def library(seed: int) -> Graph:
         images[kind] = image()
     sizes = {name: each["size"] for name, each in told.items()}
     classes = {name: _class(told.get(name)) for name in parts}
-    return Graph(classes, sizes, *_noted(noted), images)
+    return Graph(classes, sizes, *noted(found), images)
