@@ -195,7 +195,7 @@ def ddim_truth(
 def test_a_step_without_randomness_keeps_the_noise(
     candidate: Any, draw: Draw, prediction_type: str
 ) -> None:
-    """With eta 0 the old noise is used again at the new level; `noise` may be None, or half."""
+    """With eta 0 the old noise is used again at the new level, with and without `noise`."""
     config = draw_config(draw, prediction_type)
     table = DDIMScheduler.from_config(config).alphas_cumprod
     n, t, prev_t = draw_stride(draw, table)
