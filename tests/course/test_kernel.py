@@ -63,6 +63,23 @@ def test_after_very_many_runs_only_the_last_of_each_cell_is_replayed() -> None:
     assert sources == ["import torch", f"x = {runs}"]
 
 
+@pytest.mark.parametrize(
+    ("what", "begins"),
+    [
+        ("2.4", "### 2.4 · `ddpm_step`"),
+        ("lab-02#checkpoints", "## Checkpoints"),
+        ("lab-02", "# Lab 02"),
+    ],
+)
+def test_read_shows_a_lab_or_the_part_of_it_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, what: str, begins: str
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("infralens.course.kernel.display", shown.append)
+    kernel().read(what)
+    assert shown[0].data.startswith(begins)
+
+
 # The process that keeps an examiner
 
 
