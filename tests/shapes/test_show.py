@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from PIL import Image
+from PIL import Image, ImageColor
 
 from infralens.candidate.loading import load
 from infralens.cli import main
@@ -24,7 +24,7 @@ from infralens.examiner.run.trial import Trial, running
 from infralens.labs import Lab, find_lab, find_labs
 from infralens.show.pictures import DRAWN, lab_03, lab_04, lab_06
 from infralens.show.pictures.answers import NotDrawnError, number, pixels, tensor
-from infralens.show.pictures.look import as_png
+from infralens.show.pictures.look import LIBRARY, MINE, as_png
 from infralens.wrong import wrong_answers
 
 LABS = find_labs()
@@ -110,6 +110,8 @@ def test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it(
             png = as_png(drawing.draw(mine, 1))
         assert len(png) < 100_000
         with Image.open(io.BytesIO(png)) as image:
+            colours = {rgb for _, rgb in image.convert("RGB").getcolors() or []}
+            assert {ImageColor.getrgb(colour) for colour in (MINE, LIBRARY)} <= colours
             shown.append(np.asarray(image.convert("L"), dtype=float))
     assert shown[0].shape[1] > 600
     assert shown[0].min() < 60  # not blank

@@ -21,6 +21,9 @@ MINE, LIBRARY = "#d55e00", "#0072b2"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 """Colours that are told apart with every kind of colour vision (Okabe and Ito 2008)."""
 
+NAMED = (PAPER, INK, *SERIES)
+"""Colours that stay as they are however few a picture has."""
+
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)), (0, (1, 1)))
 """A line is told by its dashes too, so that a print in grey says the same."""
 
@@ -115,13 +118,21 @@ def plain(axes: Axes, x: str, y: str) -> None:
 
 def as_png(figure: Figure) -> bytes:
     """The picture as a PNG file, of few colours where that loses nothing that is seen."""
-    from PIL import Image
+    from PIL import Image, ImageColor
 
     raw = io.BytesIO()
     figure.savefig(raw, format="png", facecolor=PAPER)
     raw.seek(0)
+    named = [ImageColor.getrgb(colour) for colour in NAMED]
     with Image.open(raw) as image:
-        few = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        whole = image.convert("RGB")
+        found = whole.quantize(256 - len(named), dither=Image.Dither.NONE).getpalette() or []
+        palette = Image.new("P", (1, 1))  # a name is small, and its colour would be lost
+        palette.putpalette([*found, *(value for colour in named for value in colour)])
+        few = whole.quantize(palette=palette, dither=Image.Dither.NONE)
+        for i, colour in enumerate(named):  # the nearest is looked for in steps of four
+            own = (np.asarray(whole) == colour).all(axis=2)
+            few.paste(len(found) // 3 + i, mask=Image.fromarray(own))
         small = io.BytesIO()
         few.save(small, "PNG", optimize=True)
     return small.getvalue()
