@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 
+MOST_TOLD = 60  # letters of a name that is not known
 FENCED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"!\[([^\]]*)\]\((?![a-z]+:)[^)\s]+\)")
 HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
@@ -61,6 +63,13 @@ def about(page: str, todo: str) -> str:
     found = (match for _, match in _headings(page) if match and names.search(match[2]))
     heading = next(found, None)
     return section(page, anchor(heading[2])) if heading else ""
+
+
+def no_section(of: str, wanted: str, page: str) -> str:
+    """What is told of a section that a page has not."""
+    near = difflib.get_close_matches(wanted[:MOST_TOLD], anchors(page), n=1, cutoff=0.4)
+    advice = f" Did you mean {near[0]}?" if near else ""
+    return f"{of} has no section {wanted[:MOST_TOLD]!r}.{advice}"
 
 
 def section(page: str, wanted: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -77,6 +78,13 @@ def wrong_answers(lab: Lab) -> tuple[WrongAnswer, ...]:
     """The wrong answers to a lab, in the order of its file; none where it has no such file."""
     path = lab.suite / FILE
     return _read(path, path.stat().st_mtime_ns, lab.reading) if path.is_file() else ()
+
+
+def likely_reading(lab: Lab, todo: str) -> str:
+    """The section that most mistakes of the todo read; the lab's page where none is declared."""
+    known = [wrong.reads for wrong in wrong_answers(lab) if wrong.todo == todo]
+    reads = [page for page in known if page and "#" in page]
+    return Counter(reads).most_common(1)[0][0] if reads else lab.reading
 
 
 @lru_cache

@@ -58,6 +58,7 @@ MAY_KNOW = {
         "infralens.drift",
     ),
     "infralens.quiz": ("infralens.labs",),
+    "infralens.passages": ("infralens.labs", "infralens.pages", "infralens.wrong"),
     "infralens.workspace": ("infralens.labs", "infralens.report", "infralens.regular"),
     "infralens.grading": ("infralens.labs", "infralens.report", "infralens.examiner"),
     # The two places where a submission runs in the caller's process: it is the learner's own.
@@ -90,6 +91,7 @@ MAY_KNOW = {
         "infralens.report",
         "infralens.grading",
         "infralens.pages",
+        "infralens.passages",
         "infralens.curriculum",
         "infralens.show",
     ),
@@ -132,6 +134,7 @@ MAY_KNOW = {
         "infralens.grading",
         "infralens.stubs",
         "infralens.pages",
+        "infralens.passages",
         "infralens.regular",
         "infralens.revisions",
         "infralens.show",

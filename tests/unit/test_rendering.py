@@ -14,8 +14,9 @@ from rich.console import Console
 from infralens.cli import main
 from infralens.labs import UnknownLabError, find_labs
 from infralens.pages import about, anchor, anchors, section
+from infralens.passages import passage_of
 from infralens.show.paging import letting_styles_through
-from infralens.show.rendering import lab_text, show_page, show_text, with_told_links
+from infralens.show.rendering import show_page, show_text, with_told_links
 
 PAGE = """# Schedulers
 
@@ -177,19 +178,28 @@ def test_every_todo_has_its_part_of_the_page() -> None:
 
 def test_a_part_of_a_labs_page_is_named_by_a_todo_or_an_anchor() -> None:
     labs = find_labs()
-    lab, text = lab_text("2.2", labs)  # its heading names two
-    assert lab.short == "lab-02"
-    assert text.startswith("### 2.1")
-    assert "### 2.3" not in text
-    assert lab_text("diffsynth/4.1", labs)[1].startswith("### 4.1 · `denoise`")
-    assert lab_text("lab-01#checkpoints", labs)[1].startswith("## Checkpoints")
+    passage = passage_of("2.2", labs)  # its heading names two
+    assert passage.lab.short == "lab-02"
+    assert passage.text.startswith("### 2.1")
+    assert "### 2.3" not in passage.text
+    assert passage.reading == "handbook/process.md#what-the-network-is-asked-for"
+    assert passage_of("diffsynth/4.1", labs).text.startswith("### 4.1 · `denoise`")
+    assert passage_of("lab-01#checkpoints", labs).text.startswith("## Checkpoints")
     with pytest.raises(UnknownLabError, match=r"has no section 'chekpoints'\. Did you mean check"):
-        lab_text("lab-01#chekpoints", labs)
+        passage_of("lab-01#chekpoints", labs)
 
 
-def test_what_is_read_of_a_todo_says_where_the_whole_page_is() -> None:
+def test_a_todo_is_read_while_its_wrong_answers_cannot_be(workshop: Any) -> None:
+    lab = workshop.lab("", wrong="- nothing")
+    lab.page.write_text("# Probe\n\n### 90.1 · `scale`\n\nIt scales.\n", encoding="utf-8")
+    passage = passage_of("90.1", [lab])
+    assert passage.text.startswith("### 90.1")
+    assert passage.reading == lab.reading
+
+
+def test_a_todo_is_read_with_its_section_and_told_where_the_whole_page_is() -> None:
     told = CliRunner().invoke(main, ["read", "1.3"]).stdout
-    assert "Four things to get right" in told
+    assert 0 < told.index("Four things to get right") < told.index("t steps are one jump")
     assert told.endswith("The whole page: infralens read lab-01\n")
     assert "Further reading" not in told
 

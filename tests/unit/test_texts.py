@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from infralens.authoring.beginning import begin_lab
 from infralens.authoring.texts import READ, dead_readings, says_masked, unfinished
 from infralens.cli import main
-from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.labs import Lab, find_lab, find_labs
+from infralens.wrong import likely_reading
 
 LABS = find_labs()
 WRONG = """

@@ -94,18 +94,18 @@ def list_labs() -> None:
 def read(what: str | None) -> None:
     """Show the page of a lab, or one of the handbook.
 
-    Alone it shows what there is, in order. A lab's page comes with its handbook section, and of
-    `1.3` there is what the page says of that todo; `process` and handbook/process.md are one page,
-    and `process#the-reverse-process` is a part of it.
+    Alone it shows what there is, in order. A lab's page comes with its handbook page, and what it
+    says of a todo, `1.3`, with the section that serves it; `process` and handbook/process.md are
+    one page, and `process#the-reverse-process` is a part of it.
     """
     from infralens.curriculum import read_curriculum
     from infralens.labs import own_place
+    from infralens.pages import no_section
+    from infralens.passages import passage_of
     from infralens.show.rendering import (
         handbook_text,
-        lab_text,
-        no_section,
         show_contents,
-        show_page,
+        show_passage,
         show_text,
     )
 
@@ -129,14 +129,10 @@ def read(what: str | None) -> None:
         if in_handbook:
             raise UsageError(f"The handbook has no {what.removeprefix('handbook/')[:60]}.")
         try:
-            chosen, text = lab_text(what, all_labs())
+            passage = passage_of(what, all_labs())
         except UnknownLabError as error:
             raise UsageError(f"{error} `{program()} read` shows all pages.") from None
-        if text == chosen.page.read_text(encoding="utf-8", errors="replace"):
-            show_page(chosen, console, program())
-            return
-        show_text(text, console, chosen.page, program())
-        click.echo(f"\nThe whole page: {program()} read {chosen.short}")
+        show_passage(passage, console, program())
 
 
 @contextmanager

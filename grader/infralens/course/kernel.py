@@ -27,8 +27,9 @@ from infralens.course.record import TELLS, TELLS_NAME, Tells
 from infralens.course.telling import told
 from infralens.labs import BadLabError, Lab, UnknownLabError, find_lab, find_labs, find_todo
 from infralens.pages import with_figures_told
+from infralens.passages import passage_of
 from infralens.report import Report
-from infralens.show.rendering import handbook_text, lab_text
+from infralens.show.rendering import handbook_text
 from infralens.show.terminal import show_report
 
 LABS = "INFRALENS_LABS"
@@ -160,7 +161,7 @@ class Extension:
             found = (handbook_text(root, page) for root in {lab.place.exercises: 0 for lab in labs})
             text = next((text for text in found if text is not None), None)
             if text is None:
-                text = lab_text(line.strip(), labs)[1]
+                text = passage_of(line.strip(), labs).text
             display(Markdown(with_figures_told(text)))
 
     def infralens(self, line: str) -> None:

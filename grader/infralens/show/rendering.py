@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,23 +17,32 @@ from rich.table import Table
 from rich.text import Text
 
 from infralens.curriculum import Curriculum
-from infralens.labs import Lab, Place, UnknownLabError, find_lab, find_todo
-from infralens.pages import FENCED, about, anchors, section, title, with_figures_told
+from infralens.labs import Lab, Place
+from infralens.pages import FENCED, section, title, with_figures_told
+from infralens.passages import Passage
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 EFFORT_COLUMNS = 64  # below, difficulty and minutes stand behind the title
-MOST_TOLD = 60  # letters of a name that is not known
 PAGE_NAME = re.compile(r"handbook/\w[\w-]{0,99}\.md")
 
 
 def show_page(lab: Lab, console: Console, program: str = "infralens") -> None:
     """Print the lab's page, then the handbook section that it points to."""
-    show_text(lab.page.read_text(encoding="utf-8", errors="replace"), console, lab.page, program)
-    text = handbook_text(lab.place.exercises, lab.reading)
+    text = lab.page.read_text(encoding="utf-8", errors="replace")
+    show_passage(Passage(lab, text, lab.reading, whole=True), console, program)
+
+
+def show_passage(passage: Passage, console: Console, program: str = "infralens") -> None:
+    """Print it, then the section of the handbook; below a part, where the whole page is."""
+    lab = passage.lab
+    show_text(passage.text, console, lab.page, program)
+    text = handbook_text(lab.place.exercises, passage.reading)
     if text is not None:
-        console.print(Rule(lab.reading))
-        page = lab.place.exercises / lab.reading.partition("#")[0]
+        console.print(Rule(passage.reading))
+        page = lab.place.exercises / passage.reading.partition("#")[0]
         show_text(text, console, page, program)
+    if not passage.whole:
+        console.print(f"\nThe whole page: {program} read {lab.short}", style="dim", crop=False)
 
 
 def show_text(
@@ -114,32 +122,6 @@ def handbook_text(exercises: Path, target: str) -> str | None:
     if not PAGE_NAME.fullmatch(name) or not (page := exercises / name).is_file():
         return None
     return section(page.read_text(encoding="utf-8", errors="replace"), wanted) or None
-
-
-def lab_text(what: str, labs: Sequence[Lab]) -> tuple[Lab, str]:
-    """The lab that `1.3`, `lab-01#checkpoints` or `lab-01` names, and that part of its page.
-
-    UnknownLabError where there is none.
-    """
-    name, _, part = what.partition("#")
-    try:
-        lab, todo = find_todo(name, labs)
-    except UnknownLabError:
-        lab, todo = find_lab(name, labs), None
-    if not lab.page.is_file():
-        raise UnknownLabError(f"{lab.short} has no page yet.")
-    page = lab.page.read_text(encoding="utf-8", errors="replace")
-    text = section((todo and about(page, todo.id)) or page, part)
-    if not text:
-        raise UnknownLabError(no_section(f"The page of {lab.short}", part, page))
-    return lab, text
-
-
-def no_section(of: str, wanted: str, page: str) -> str:
-    """What is told of a section that a page has not."""
-    near = difflib.get_close_matches(wanted[:MOST_TOLD], anchors(page), n=1, cutoff=0.4)
-    advice = f" Did you mean {near[0]}?" if near else ""
-    return f"{of} has no section {wanted[:MOST_TOLD]!r}.{advice}"
 
 
 class _Code(CodeBlock):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -48,13 +47,6 @@ def misconceptions_of(lab: Lab) -> tuple[Misconception, ...]:
         for wrong in wrong_answers(lab)
         if wrong.says and wrong.reads
     )
-
-
-def likely_reading(lab: Lab, todo: str) -> str:
-    """The section that most mistakes of the todo read; the lab's page where none is declared."""
-    known = [wrong.reads for wrong in wrong_answers(lab) if wrong.todo == todo]
-    reads = [page for page in known if page and "#" in page]
-    return Counter(reads).most_common(1)[0][0] if reads else lab.reading
 
 
 def _names_of(solution: Path, changed: int, lab: str, wrong: WrongAnswer) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from infralens.examiner.candidate.submission import Submission
 from infralens.examiner.errors import LearnerError, UngradableError
-from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.labs import Lab, Todo
 from infralens.report import (
@@ -19,6 +18,7 @@ from infralens.report import (
     TodoResult,
     TodoStatus,
 )
+from infralens.wrong import likely_reading
 
 
 @dataclass(frozen=True)

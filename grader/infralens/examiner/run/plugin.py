@@ -26,7 +26,6 @@ from infralens.examiner.errors import (
 )
 from infralens.examiner.isolation.alarm import done_by
 from infralens.examiner.memory.allowance import CHECK_BYTES, CHECK_SENTENCE, Allowance
-from infralens.examiner.mistakes.misconceptions import likely_reading
 from infralens.examiner.mistakes.naming import Names
 from infralens.examiner.run.cases import CANARY, Case, case_id, case_of, runs_alone
 from infralens.examiner.run.outcomes import CaseOutcome, Results, frames_of, sentence_of
@@ -38,7 +37,7 @@ from infralens.report import (
     CheckStatus,
     Detail,
 )
-from infralens.wrong import BadWrongAnswerError, wrong_answers
+from infralens.wrong import BadWrongAnswerError, likely_reading, wrong_answers
 
 PLAIN_PYTEST = (
     *("-c", str(Path(__file__).with_name("pytest.ini"))),
