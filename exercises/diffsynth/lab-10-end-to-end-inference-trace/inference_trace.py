@@ -25,6 +25,7 @@ import contextlib
 import functools
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 Event = dict[str, Any]
+Note = Callable[[Any, float, float], object]  # told what was given, and when: called and done
 # In the order in which a run comes to them; denoise and step take turns.
 STAGES = ("encode", "denoise", "step", "decode", "output")
 # mean_abs of two runs may differ by this share before the runs are different.
@@ -61,6 +63,63 @@ def boundary(name: str, stage: str, tensor: Tensor, start: float, seconds: float
     raise NotImplementedError("TODO 10.1: boundary")
 
 
+def _now() -> float:
+    """Supplied: the clock, in seconds. On a GPU the work that was asked for is done first."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def watch_network(network: torch.nn.Module, note: Note, undo: contextlib.ExitStack) -> None:
+    """10.6 · Hear of every call of a network, by a hook before it and one after it.
+
+    network: any Module. After each call that comes to its end, note(result, called, done) is called
+    once: what the network gave, as it is, and what `_now` said when it was called and when it was
+    done. A network may call itself: the inner call is told first, each with its own times.
+
+    undo: an ExitStack. What is set up here goes onto it at once, so that closing it leaves the
+    network as it was; hooks of others work all the while, and stay. Returns None.
+
+    Read: handbook/trace.md, "The three tools, on a toy".
+    Source: torch.nn.Module.register_forward_pre_hook and register_forward_hook.
+
+    >>> layer, heard = torch.nn.Identity(), []
+    >>> with contextlib.ExitStack() as stack:
+    ...     watch_network(layer, lambda result, called, done: heard.append(result), stack)
+    ...     answer = layer(torch.tensor([3.0]))
+    >>> answer, layer(torch.tensor([4.0])), heard
+    (tensor([3.]), tensor([4.]), [tensor([3.])])
+    """
+    raise NotImplementedError("TODO 10.6: watch_network")
+
+
+def watch_method(owner: Any, name: str, note: Note, undo: contextlib.ExitStack) -> None:
+    """10.7 · Hear of every call of an object's method, by a wrapper over it, on the object.
+
+    owner: any object with a method of that name; others of its class are not listened to. note and
+    undo as in 10.6. Whoever calls notices nothing: arguments, by position or by keyword, result,
+    exceptions and inspect.signature are the method's. A call that raises is not told.
+
+    The method may be the class's, or somebody else's function, put over it on this very object.
+    That one goes on working below the wrapper, and is there again once undo is closed; where there
+    was none, vars(owner) has the name no more.
+
+    Read: handbook/trace.md, "The signature" and "Leaving nothing behind".
+    Source: the signatures that StableDiffusionPipeline.prepare_extra_step_kwargs looks at.
+
+    >>> class Clock:
+    ...     def step(self, output, t, sample):
+    ...         return sample - output
+    >>> clock, heard = Clock(), []
+    >>> with contextlib.ExitStack() as stack:
+    ...     watch_method(clock, "step", lambda result, called, done: heard.append(result), stack)
+    ...     answer = clock.step(1, t=0, sample=5)
+    >>> answer, heard, clock.step(2, 0, 5), heard, vars(clock)
+    (4, [4], 3, [4], {})
+    """
+    raise NotImplementedError("TODO 10.7: watch_method")
+
+
 def trace(
     pipe: Any, prompt: Any, steps: int, generator: Any, **call: Any
 ) -> tuple[Tensor, list[Event]]:
@@ -82,10 +141,11 @@ def trace(
 
     The components are the values of pipe.components; which they are is told by their types (a
     subclass is one too), never by their names; what is none of these is passed over. mean_abs is
-    worked out in float32 or better. start and seconds are time.perf_counter's, in seconds; start
-    counts from the beginning of `trace`. Nothing but the component's own work is in its seconds, so
-    the sum is less than the run took. (On a GPU torch.cuda.synchronize() comes before the clock is
-    read.)
+    worked out in float32 or better. start and seconds are those of `_now`, in seconds; start counts
+    from the beginning of `trace`. Nothing but the component's own work is in its seconds, so the
+    sum is less than the run took.
+
+    10.6 and 10.7 are made for this; it may be done without them.
 
     Afterwards everything is as after a run without a trace, also when the pipe raises or Ctrl-C
     ends it (the exception passes through as it is): no hook and no attribute more or less on a

@@ -6,8 +6,10 @@ no answers.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import inspect
 import json
 import tempfile
 import time
@@ -493,6 +495,93 @@ def poison(pipe: Any) -> None:
     pipe.unet.forward = forward
 
 
+# Something to listen to
+
+
+class Toy(nn.Module):
+    """A network with a method beside: each works for `work` seconds, and may call itself."""
+
+    def __init__(self, work: float = 0.0) -> None:
+        super().__init__()
+        self.work = work
+
+    def forward(self, x: Tensor, again: int = 0) -> tuple[Tensor, Tensor]:
+        time.sleep(self.work)
+        if again:
+            x = self(x, again=again - 1)[0]
+        return whole(x) + 1, x.abs()
+
+    def preview(
+        self, x: Tensor, *, scale: float = 2.0, generator: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        time.sleep(self.work)
+        return whole(x) * scale, x.abs()
+
+
+class Sketch:
+    """No network, with a method that may call itself."""
+
+    def __init__(self, work: float = 0.0) -> None:
+        self.work = work
+
+    def preview(self, x: Tensor, again: int = 0, scale: float = 2.0) -> tuple[Tensor, Tensor]:
+        time.sleep(self.work)
+        if again:
+            x = self.preview(x, again - 1, scale=scale)[0]
+        return whole(x) * scale, x.abs()
+
+
+def whole(x: Tensor) -> Tensor:
+    """The tensor, unless a NaN is in it: then the run stops here."""
+    if x.isnan().any():
+        raise MeltdownError("a NaN came in")
+    return x
+
+
+def tripled(result: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    return result[0] * 3, result[1]
+
+
+def toy(work: float, furnished: bool) -> Any:
+    """A network; the lab may have put hooks and a function over its method."""
+    made = Toy(work)
+    if furnished:
+        over(made, "preview", tripled)
+        made.register_forward_hook(Furniture())
+        made.register_forward_pre_hook(Furniture())
+    return made
+
+
+def sketch(work: float, furnished: bool) -> Any:
+    """An object that is no network; the lab may have put a function over its method."""
+    made = Sketch(work)
+    if furnished:
+        over(made, "preview", tripled)
+    return made
+
+
+def stack() -> contextlib.ExitStack:
+    """What is to be undone."""
+    return contextlib.ExitStack()
+
+
+def toy_state(part: Any) -> str:
+    """Hooks and attributes of an object and of its class."""
+    kind = type(part)
+    own = vars(kind).items()
+    told = f"{kind.__name__}: {attributes_of(part)}; the class has {[name for name, _ in own]}"
+    if isinstance(part, nn.Module):
+        hooks = sum(len(getattr(part, name)) for name in HOOKS)
+        told += f"; {hooks} hooks; {others_of(part)} calls of hooks that were put there"
+    everywhere = sum(len(getattr(MODULE, name)) for name in EVERYWHERE)
+    return f"{told}; {everywhere} hooks on all modules"
+
+
+def parameters_of(part: Any) -> str:
+    """What inspect.signature tells of the method."""
+    return ", ".join(inspect.signature(part.preview).parameters)
+
+
 # What is there, before and after
 
 MODULE = torch.nn.modules.module
@@ -605,20 +694,22 @@ def origin(part: Any, name: str, value: Any) -> str:
     return " (the class's own method)" if same else ""
 
 
+def over(part: Any, name: str, change: Callable[[Any], Any]) -> None:
+    """Put a function over a method, on the object."""
+    inner = getattr(part, name)
+
+    def outer(*args: Any, **kwargs: Any) -> Any:
+        return change(inner(*args, **kwargs))
+
+    put_there.add(outer)
+    setattr(part, name, outer)
+
+
 def furnish(pipe: Any) -> None:
     """Put a hook on a network, and attributes over methods, as other tools do.
 
     The decoder's pictures lose two columns: a view, of a tensor that has more.
     """
-
-    def over(part: Any, name: str, change: Callable[[Any], Any]) -> None:
-        inner = getattr(part, name)
-
-        def outer(*args: Any, **kwargs: Any) -> Any:
-            return change(inner(*args, **kwargs))
-
-        put_there.add(outer)
-        setattr(part, name, outer)
 
     over(pipe.vae, "decode", lambda result: (result[0][..., 1:-1],))
     over(pipe.unet, "forward", lambda result: (result[0] * 0.5,))

@@ -144,6 +144,188 @@ def test_a_view_is_described_and_not_changed(candidate: Any, draw: Draw, kind: s
     assert_equals(fetch(lent), value=view.contiguous(), what="the tensor, after boundary")
 
 
+# 10.6 and 10.7: the tools of 10.2
+
+TOIL, SPARE = 0.01, 0.03  # seconds: that a call takes at least, and that pass between two
+NETWORK, METHOD, SKETCH = "a network", "a method of a network", "a method of another object"
+
+
+class Listener:
+    """An object in the candidate, to whose calls the learner's code listens."""
+
+    def __init__(
+        self, candidate: Any, kind: str, *, work: float = 0.0, furnished: bool = False
+    ) -> None:
+        self.beside = given(candidate, BESIDE)
+        make = self.beside.sketch if kind == SKETCH else self.beside.toy
+        self.part, self.other = make(work, furnished), make(work, furnished)
+        self.undo, self.notes = self.beside.stack(), list[Any]()
+        if kind == NETWORK:
+            candidate.watch_network(self.part, self.note, self.undo)
+        else:
+            candidate.watch_method(self.part, "preview", self.note, self.undo)
+
+    def note(self, result: Any, called: Any, done: Any) -> None:
+        self.notes.append((result, called, done))
+
+    def times(self) -> list[list[float]]:
+        """When the calls that were told began and ended."""
+        times = [[called, done] for _, called, done in self.notes]
+        assert_form(times, [["float"]], what="the times that note was told")
+        return times
+
+
+def called(kind: str, part: Any, *args: Any, **more: Any) -> Any:
+    """What a call of the object gives, of the kind that is listened to."""
+    return part(*args, **more) if kind == NETWORK else part.preview(*args, **more)
+
+
+def unheard(kind: str, furnished: bool = False) -> Any:
+    """The same object on this side, to which nobody listens."""
+    where = watching.ours()
+    return (where.sketch if kind == SKETCH else where.toy)(0.0, furnished)
+
+
+def assert_told(candidate: Any, draw: Draw, kind: str) -> None:
+    """Calls give what they give when nobody listens, and just that is told, one after the other."""
+    listener = Listener(candidate, kind)
+    own, wanted = unheard(kind), []
+    for keyword in (False, True):
+        x = draw.tensor(2, 3, low=1.0, high=2.0)
+        more: dict[str, Any] = {} if kind == NETWORK else {"scale": draw.uniform(3, 5)}
+        args, more = ((), {"x": x, **more}) if keyword else ((x,), more)
+        answer = called(kind, listener.part, *args, **more)
+        wanted.append(functools.partial(called, kind, own, *args, **more))
+        assert_pair(answer, wanted[-1], "the result of the call")
+    called(kind, listener.other, draw.tensor(2, 3, low=1.0, high=2.0))
+    heard = len(listener.notes)
+    assert_equals(heard, value=len(wanted), what="how often note was called, in as many calls")
+    for index, right in enumerate(wanted):
+        assert_pair(listener.notes[index][0], right, f"what note was told of call {index}")
+    listener.undo.close()
+
+
+def assert_pair(answer: Any, right: Callable[[], Any], what: str) -> None:
+    """The two tensors that a toy gives."""
+    for index, mine in enumerate(unpack(answer, "the first tensor", "the second")):
+        wanted = functools.partial(lambda at: right()[at], index)
+        assert_agrees(mine, library=wanted, what=f"{what}, tensor {index}")
+
+
+def assert_clocked(candidate: Any, draw: Draw, kind: str) -> None:
+    """Each call has its own times: neither a pause before it is in them, nor a call within it."""
+    for _ in range(TRIES):
+        listener, walls = Listener(candidate, kind, work=TOIL), []
+        for again in (0, 1):
+            time.sleep(SPARE)
+            x, began = draw.tensor(2, 3, low=1.0, high=2.0), time.perf_counter()
+            called(kind, listener.part, x, again=again)
+            walls.append(time.perf_counter() - began)
+        listener.undo.close()
+        told = odd_times(listener.times(), walls)
+        if told == "in order":
+            break
+    assert_equals(told, value="in order", what="the times that note was told")
+
+
+def odd_times(times: Sequence[Sequence[float]], walls: Sequence[float]) -> str:
+    """What is odd about the times of a call, and of a second one inside a third."""
+    if len(times) != 3:
+        return f"{len(times)} calls were told; there were 3, of which one was inside another"
+    for (begin, end), wall in zip(times, (*walls, walls[1]), strict=True):
+        if end - begin < TOIL - ROUNDED:
+            return "a call is shorter than the work in it"
+        if end - begin > wall + ROUNDED:
+            return "a call is longer than its caller waited for it"
+    first, inner, outer = times
+    if outer[0] < first[1] + SPARE - ROUNDED:
+        return "a call begins in the pause before it"
+    if inner[0] < outer[0] + TOIL - ROUNDED or inner[1] > outer[1]:
+        return "a call inside another has times that are not its own"
+    return "in order"
+
+
+def assert_undone(candidate: Any, draw: Draw, kind: str, furnished: bool) -> None:
+    """Also after a call that raised, closing leaves everything as a run without listeners does."""
+    listener = Listener(candidate, kind, furnished=furnished)
+    x = draw.tensor(2, 3, low=1.0, high=2.0)
+    broken = torch.full_like(x, math.nan)
+    what = "a call that raises MeltdownError"
+    assert_raises(lambda: called(kind, listener.part, broken), "MeltdownError", what=what)
+    answer = called(kind, listener.part, x)
+    right = functools.partial(called, kind, unheard(kind, furnished), x)
+    assert_pair(answer, right, "the result of the next call")
+    heard = len(listener.notes)
+    assert_equals(heard, value=1, what="how often note was called: one call raised, one did not")
+    listener.undo.close()
+    called(kind, listener.part, x)
+    heard = len(listener.notes)
+    assert_equals(heard, value=1, what="how often note was called in all, after undo was closed")
+
+    def library() -> str:
+        own = unheard(kind, furnished)
+        with contextlib.suppress(ValueError):
+            called(kind, own, broken)
+        called(kind, own, x), called(kind, own, x)
+        return str(watching.ours().toy_state(own))
+
+    told = listener.beside.toy_state(listener.part)
+    assert_equals(told, library=library, what="what is there once undo is closed")
+
+
+@todo("10.6")
+def test_every_call_of_a_network_is_told(candidate: Any, draw: Draw) -> None:
+    """note hears what the network gave, once a call, and whoever called gets it as it is."""
+    assert_told(candidate, draw, NETWORK)
+
+
+@todo("10.6", again=False)
+def test_each_call_of_a_network_has_its_own_times(candidate: Any, draw: Draw) -> None:
+    """called and done are the moments before and after the call, also of a call inside another."""
+    assert_clocked(candidate, draw, NETWORK)
+
+
+@todo("10.6", again=False)
+@pytest.mark.parametrize("furnished", [False, True], ids=["bare", "with hooks of others"])
+def test_no_hook_is_left(candidate: Any, draw: Draw, furnished: bool) -> None:
+    """Once undo is closed there are the hooks that were there before, and no others."""
+    assert_undone(candidate, draw, NETWORK, furnished)
+
+
+@todo("10.7")
+@pytest.mark.parametrize("kind", [METHOD, SKETCH])
+def test_every_call_of_a_method_is_told(candidate: Any, draw: Draw, kind: str) -> None:
+    """note hears what this object's method gave, and whoever called gets it as it is."""
+    assert_told(candidate, draw, kind)
+
+
+@todo("10.7", again=False)
+def test_each_call_of_a_method_has_its_own_times(candidate: Any, draw: Draw) -> None:
+    """called and done are the moments before and after the call, also of a call inside another."""
+    assert_clocked(candidate, draw, SKETCH)
+
+
+@todo("10.7", again=False)
+@pytest.mark.parametrize("kind", [METHOD, SKETCH])
+def test_the_signature_is_the_methods(candidate: Any, draw: Draw, kind: str) -> None:
+    """inspect.signature shows the parameters of the method below the wrapper."""
+    listener = Listener(candidate, kind)
+    told = listener.beside.parameters_of(listener.part)
+    listener.undo.close()
+    own = unheard(kind)
+    assert_equals(told, library=lambda: watching.ours().parameters_of(own), what="the parameters")
+
+
+@todo("10.7", again=False)
+@pytest.mark.parametrize("kind", [METHOD, SKETCH])
+@pytest.mark.parametrize("furnished", [False, True], ids=["bare", "with a function of others"])
+def test_the_method_is_found_as_before(
+    candidate: Any, draw: Draw, kind: str, furnished: bool
+) -> None:
+    """Once undo is closed, what stood over the method stands there again, or nothing does."""
+    assert_undone(candidate, draw, kind, furnished)
+
+
 # 10.2
 
 

@@ -38,6 +38,31 @@ def boundary(a, b, x, c, d):
     )
 
 
+def _patched(part, method, hear):
+    """The method with an ear behind it: on the object if it has one of its own, else on its class."""
+    own = method in vars(part)
+    inner = getattr(part if own else type(part), method)
+
+    def outer(*args, **kwargs):
+        start = time.perf_counter()
+        got = inner(*args, **kwargs)
+        stop = time.perf_counter()
+        if own or args[0] is part:
+            hear(got, start, stop)
+        return got
+
+    outer.__signature__ = inspect.signature(inner)
+    return mock.patch.object(part if own else type(part), method, outer)
+
+
+def watch_network(net, hear, later):
+    later.enter_context(_patched(net, "__call__", hear))
+
+
+def watch_method(thing, method, hear, later):
+    later.enter_context(_patched(thing, method, hear))
+
+
 def _role(part):
     if isinstance(part, PreTrainedModel):
         return "encode", "__call__"

@@ -4,6 +4,7 @@ Networks are seen by the hooks that torch has for every module; the VAE and the 
 objects of a subclass, and made what they were afterwards. Right to left where it can be.
 """
 
+import collections
 import contextlib
 import inspect
 import math
@@ -29,6 +30,40 @@ def boundary(name, stage, tensor, start, seconds):
     _, dtype = str(tensor.dtype).split(".")
     values = (seconds, start, fine, flat.nelement() * flat.itemsize, dtype, tensor.device.type)
     return dict(zip(keys, (*values, list(tensor.shape), stage, name)))
+
+
+def watch_network(network, note, undo):
+    starts = collections.deque()
+
+    def before(module, args):
+        if module is network:
+            starts.append(time.perf_counter())
+
+    def after(module, args, result):
+        if module is network:
+            start, stop = starts.pop(), time.perf_counter()
+            note(result, start, stop)
+
+    for register, hook in (
+        (register_module_forward_hook, after),
+        (register_module_forward_pre_hook, before),
+    ):
+        undo.callback(register(hook).remove)
+
+
+def watch_method(owner, name, note, undo):
+    def around(inner):
+        def outer(*args, **kwargs):
+            start = time.perf_counter()
+            result = inner(*args, **kwargs)
+            stop = time.perf_counter()
+            note(result, start, stop)
+            return result
+
+        outer.__signature__ = inspect.signature(getattr(owner, name))
+        return outer
+
+    undo.enter_context(another_class(owner, name, around))
 
 
 @contextlib.contextmanager

@@ -41,6 +41,48 @@ def boundary(who, when, value, begin, length):
     return answer
 
 
+class _Ear:
+    def __init__(self, note):
+        self.tell = note
+        self.open = []
+
+    def opens(self, _module, _args):
+        self.open.insert(0, time.perf_counter())
+
+    def closes(self, _module, _args, result):
+        begin = self.open.pop(0)
+        self.tell(result, begin, time.perf_counter())
+
+
+def watch_network(module, note, later):
+    ear = _Ear(note)
+    later.push(lambda *_, one=module.register_forward_hook(ear.closes): one.remove())
+    later.push(lambda *_, one=module.register_forward_pre_hook(ear.opens): one.remove())
+
+
+def watch_method(thing, word, note, later):
+    mine = thing.__dict__.get(word)
+    old = mine or getattr(thing, word)
+
+    def new(*args, **kwargs):
+        begin = time.perf_counter()
+        result = old(*args, **kwargs)
+        end = time.perf_counter()
+        note(result, begin, end)
+        return result
+
+    functools.update_wrapper(new, old)
+
+    def back():
+        if mine is None:
+            thing.__dict__.pop(word)
+        else:
+            thing.__dict__[word] = mine
+
+    thing.__dict__[word] = new
+    later.callback(back)
+
+
 class _Notes:
     def __init__(self):
         self.zero = time.perf_counter_ns()
