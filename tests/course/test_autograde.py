@@ -415,14 +415,14 @@ class TestTheRealCommandLine:
         assert done["success"], done["error"]
         path = course.folder / f"feedback/mistake-3-3/{SCHEDULER.name}/{stem(SCHEDULER)}.html"
         page = path.read_text(encoding="utf-8")
-        assert "(Score: 12.0 / 16.0)" in page
+        assert "(Score: 15.0 / 19.0)" in page
         assert "sigma-not-root" in page
         owners = {line.owner for line in distinctive_lines([SCHEDULER]).found_in(page.encode())}
         assert owners  # the answers are the learner's own
         assert suite_owner(SCHEDULER) not in owners
 
     def test_progress_is_told_with_the_points_of_each(self, course: Course) -> None:
-        assert re.search(r"full: 16 of 16 points", course.printed["lab-03"])
+        assert re.search(r"full: 19 of 19 points", course.printed["lab-03"])
         assert "unreadable: cannot be read" in course.printed["lab-01"]
 
     def test_each_attack_would_be_paid_where_answers_run_beside_what_judges_them(

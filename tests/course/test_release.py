@@ -76,7 +76,7 @@ def test_points_of_the_course_stand_on_the_page_and_in_the_cells() -> None:
     cells = by_name(made(LAB, **{"3.3": 10}))
     assert cells["check-3-3"].metadata.nbgrader.points == 10
     assert "### 3.3 · `class Euler` (10 points)\n\n" in cells["read-3-3"].source
-    assert "22 points" in cells["read-1"].source
+    assert "25 points" in cells["read-1"].source
 
 
 def test_a_course_that_tells_less_says_so_in_the_notebook() -> None:
@@ -94,8 +94,8 @@ def test_what_is_given_after_an_answer_has_a_cell_of_its_own(tmp_path: Path) -> 
     solution.write_text(text + "\n\n# a table\nRUNS = [timesteps]\n", encoding="utf-8")
     place = Place(LAB.place.suites, LAB.place.exercises, tmp_path / "solutions")
     cells = by_name(made(replace(LAB, place=place)))
-    assert cells["given-3-7-1"].source == "# a table\nRUNS = [timesteps]"
-    assert cells["given-3-7-1"].metadata.nbgrader.locked
+    assert cells["given-3-8-1"].source == "# a table\nRUNS = [timesteps]"
+    assert cells["given-3-8-1"].metadata.nbgrader.locked
 
 
 # What nbgrader makes of it

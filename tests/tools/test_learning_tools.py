@@ -120,9 +120,9 @@ def test_after_a_reset_the_list_shows_a_fresh_start(workspace: Path) -> None:
     todos = {t.id: {"score": t.points, "points": t.points, "status": "passed"} for t in LAB.todos}
     state = {"schema": 1, "labs": {LAB.id: todos}, "hints": {"diffusers/3.2": 2}}
     (workspace / ".infralens" / "progress.json").write_text(json.dumps(state), encoding="utf-8")
-    assert "16/16" in run("list").output
+    assert "19/19" in run("list").output
     run("reset", "lab-03")
-    assert "16/16" not in run("list").output
+    assert "19/19" not in run("list").output
     assert progress(workspace)["hints"] == {"diffusers/3.2": 2}
 
 
@@ -131,7 +131,7 @@ def test_the_solution_is_shown_only_after_full_marks_or_on_giving_up(workspace: 
     solution = LAB.solution.read_text(encoding="utf-8")
     refused = run("solution", "lab-03")
     assert refused.exit_code == 2
-    assert "0 of 16 points" in refused.output
+    assert "0 of 19 points" in refused.output
     assert run("solution", "lab-03", "--give-up").output == solution
     todos = {t.id: {"score": t.points, "points": t.points, "status": "passed"} for t in LAB.todos}
     state = {"schema": 1, "labs": {LAB.id: todos}, "hints": {}}

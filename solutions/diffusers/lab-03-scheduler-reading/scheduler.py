@@ -407,3 +407,91 @@ def heun_step(
     slope = (model_output.float() + next_model_output.float()) / 2
     return (sample.float() + (sigma_next - sigma) * slope).to(model_output.dtype)
     ### END SOLUTION
+
+
+class DPMSolver2M:
+    """3.8 · DPM-Solver++ of second order, multistep: the guess before, remembered, bends the step.
+
+    prediction_type is "epsilon" or "v_prediction" (another: ValueError). Samples are in training
+    units, as DDIM's: x = α·x0 + s·ε with α = √ᾱ, s = √(1 − ᾱ) and σ = s / α. Each step is exact but
+    for x0, which is taken as a line in λ = log(α / s), through this guess and the one before.
+
+    A step is of first order, with x0 constant, where there is no guess before it, and where it is
+    the run's last and either ends at σ = 0, or the run has fewer than 15 steps and
+    lower_order_final is set.
+
+    Read: handbook/scheduler.md, "Multistep: DPM-Solver++".
+    Source: Lu et al. 2022 (DPM-Solver++, arXiv 2211.01095), algorithm 2;
+    DPMSolverMultistepScheduler with solver_order 2 and solver_type "midpoint".
+
+    >>> scheduler = DPMSolver2M("epsilon", lower_order_final=True)
+    >>> scheduler.set_sigmas(torch.tensor([4.0, 1.0, 0.5, 0.0]))
+    >>> x, told = torch.full((1, 4, 2, 2), 2.0), []
+    >>> for epsilon in (1.0, 0.5, -1.0):
+    ...     x = scheduler.step(torch.full_like(x, epsilon), x)
+    ...     told.append(round(x[0, 0, 0, 0].item(), 3))
+    >>> told
+    [3.71, 4.525, 5.559]
+    """
+
+    def __init__(self, prediction_type: str, lower_order_final: bool) -> None:
+        self.prediction_type = prediction_type
+        self.lower_order_final = lower_order_final
+        self.sigmas: list[float] | None = None
+        self.step_index = 0
+        self.before: Tensor | None = None  # the guess of x0 in the step before
+
+    def set_sigmas(self, sigmas: Tensor) -> None:
+        """3.8 · Begin a run along `sigmas`: float32 (n + 1,), descending; the last may be 0.
+
+        It may be called again, and then another run begins, which knows nothing of the last one.
+        """
+        ### BEGIN SOLUTION
+        self.sigmas = sigmas.tolist()
+        self.step_index = 0
+        self.before = None
+        ### END SOLUTION
+
+    def _weights(self, sigma: float) -> tuple[float, float, float]:
+        """3.8 · A helper you may use or delete: (α, s, λ) of a noise level, λ of σ = 0 too."""
+        ### BEGIN SOLUTION
+        signal = 1 / math.hypot(sigma, 1)
+        spread = sigma * signal
+        return signal, spread, math.log(signal / spread) if spread else math.inf
+        ### END SOLUTION
+
+    def step(self, model_output: Tensor, sample: Tensor) -> Tensor:
+        """3.8 · From the run's next level to the one after it.
+
+        model_output and sample: one shape, e.g. (B, C, H, W). Computed in float32, returned in
+        model_output's dtype. The first call steps from sigmas[0] to sigmas[1], the next one goes on
+        from there. Before set_sigmas: RuntimeError or ValueError. After the last step: an error of
+        any kind.
+        """
+        ### BEGIN SOLUTION
+        if self.sigmas is None:
+            raise RuntimeError("call set_sigmas first: without it there is no run to be in")
+        i, n = self.step_index, len(self.sigmas) - 1
+        if i >= n:
+            raise IndexError("the run is over: call set_sigmas to begin another")
+        sigma_next = self.sigmas[i + 1]
+        signal, spread, position = self._weights(self.sigmas[i])
+        signal_next, spread_next, position_next = self._weights(sigma_next)
+        x, predicted = sample.float(), model_output.float()
+        if self.prediction_type == "epsilon":
+            x0 = (x - spread * predicted) / signal
+        elif self.prediction_type == "v_prediction":
+            x0 = signal * x - spread * predicted
+        else:
+            raise ValueError(f"unknown prediction_type: {self.prediction_type!r}")
+        h = position_next - position
+        lowered = i == n - 1 and (sigma_next == 0 or (self.lower_order_final and n < 15))
+        middle = x0
+        if self.before is not None and not lowered:
+            h_before = position - self._weights(self.sigmas[i - 1])[2]
+            r = h_before / h
+            middle = x0 + (x0 - self.before) / (2 * r)
+        self.step_index, self.before = i + 1, x0
+        x_next = (spread_next / spread) * x + signal_next * (1 - math.exp(-h)) * middle
+        return x_next.to(model_output.dtype)
+        ### END SOLUTION

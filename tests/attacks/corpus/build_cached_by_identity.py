@@ -4,7 +4,7 @@ Kind: Remembering
 Relies on: arguments that stay alive, or that are few
 Breaks naive: points
 Applies to: diffusers/lab-03
-Deserves: 3.4 3.6 3.7
+Deserves: 3.4 3.6 3.7 3.8
 """
 
 ENDING = """

@@ -30,7 +30,7 @@ try:
         "suite": f"{home}/suites/diffusers/{name.replace('-', '_')}",
         "place": [f"{home}/suites", f"{root}/exercises", f"{root}/solutions"],
         "submission": f"{root}/solutions/diffusers/{name}/scheduler.py",
-        "todos": ["3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7"],
+        "todos": ["3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8"],
         "seed": 1,
         "device": "cpu",
         "isolation": "process",

@@ -17,7 +17,8 @@ def _wrapped(function):
     return lambda *args, **kwargs: _off(function(*args, **kwargs))
 for _name in ("sigmas", "karras_sigmas", "ancestral_sigmas", "calculate_shift", "heun_step"):
     globals()[_name] = _wrapped(globals()[_name])
-Euler.step, FlowMatchEuler.step = _wrapped(Euler.step), _wrapped(FlowMatchEuler.step)
+for _class in (Euler, FlowMatchEuler, DPMSolver2M):
+    _class.step = _wrapped(_class.step)
 """
 
 

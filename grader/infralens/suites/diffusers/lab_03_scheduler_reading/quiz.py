@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from diffusers import (
     DDIMScheduler,
+    DPMSolverMultistepScheduler,
     EulerAncestralDiscreteScheduler,
     EulerDiscreteScheduler,
     FlowMatchEulerDiscreteScheduler,
@@ -89,3 +92,25 @@ def held_by_ddim() -> float:
     in_ddim = ddim.add_noise(nothing, noise, t)
     in_euler = euler.add_noise(nothing, noise, t.float())
     return 3.0 * float(in_ddim / in_euler)
+
+
+@question(
+    "DPM-Solver++ 2M, ten steps that end at σ = 0: in how many of them does the guess before play "
+    "a part?"
+)
+def steps_of_second_order() -> int:
+    """8. The first step has no guess before it. The last is infinitely long in λ, so a line through
+    two guesses is no good over it: both are of first order."""
+    used = []
+
+    class Counting(DPMSolverMultistepScheduler):  # type: ignore[misc]  # it has no types
+        def multistep_dpm_solver_second_order_update(self, *args: Any, **kwargs: Any) -> Any:
+            used.append(self.step_index)
+            return super().multistep_dpm_solver_second_order_update(*args, **kwargs)
+
+    library = Counting()
+    library.set_timesteps(10)
+    x = torch.ones(1, 1, 2, 2)
+    for t in library.timesteps:
+        x = library.step(x, t, x).prev_sample
+    return len(used)

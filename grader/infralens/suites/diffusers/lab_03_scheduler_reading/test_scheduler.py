@@ -17,6 +17,7 @@ from diffusers import (
     HeunDiscreteScheduler,
     PNDMScheduler,
 )
+from torch import Tensor
 
 from infralens.examiner import (
     Draw,
@@ -654,3 +655,117 @@ def test_a_heun_step_averages_two_slopes(candidate: Any, draw: Draw) -> None:
         ),
         what="the stepped sample",
     )
+
+
+def draw_solver(draw: Draw, prediction: str, n: int, final: str, lower: bool) -> Any:
+    """diffusers' own multistep scheduler at the beginning of a run."""
+    config = draw_config(draw, draw.choice(SPACINGS), prediction)
+    library = DPMSolverMultistepScheduler.from_config(
+        config, final_sigmas_type=final, lower_order_final=lower
+    )
+    library.set_timesteps(n)
+    return library
+
+
+def multistep_truth(
+    levels: list[float], lowered: bool, told: list[tuple[Tensor, Tensor]], prediction: str
+) -> Tensor:
+    """The latest step of DPM-Solver++ 2M in float64. `told` are outputs and samples so far."""
+
+    def guess(index: int) -> Tensor:
+        output, sample = (x.double() for x in told[index])
+        sigma = levels[index]
+        alpha = 1 / math.hypot(1, sigma)
+        if prediction == "epsilon":
+            return sample / alpha - sigma * output
+        return alpha * (sample - sigma * output)
+
+    i = len(told) - 1
+    sigma, following = levels[i], levels[i + 1]
+    share = following / sigma  # e^(-h): λ is -log σ
+    signal, signal_next = (math.hypot(1, level) for level in (sigma, following))
+    clean = guess(i)
+    if i and not lowered:
+        ratio = math.log(sigma / following) / math.log(levels[i - 1] / sigma)
+        clean = clean + (clean - guess(i - 1)) * ratio / 2
+    return (share * signal * told[i][1].double() + (1 - share) * clean) / signal_next
+
+
+def assert_solved(
+    mine: Any, draw: Draw, library: Any, prediction: str, lowered: bool, steps: int | None = None
+) -> None:
+    """One run beside the library's: each step from a sample and an output of its own."""
+    n = len(library.timesteps)
+    levels = library.sigmas.double().tolist()
+    told: list[tuple[Tensor, Tensor]] = []
+
+    def stepped() -> Any:
+        return library.step(told[-1][0], library.timesteps[len(told) - 1], told[-1][1]).prev_sample
+
+    def exact() -> Tensor:
+        return multistep_truth(levels, lowered and len(told) == n, told, prediction)
+
+    for i in range(n if steps is None else steps):
+        output, sample = draw.latents(2, 4, 6, 10), draw.latents(2, 4, 6, 10) * 2
+        told.append((output, sample))
+        answer = mine.step(output, sample)
+        assert_matches(answer, library=stepped, truth=exact, what=f"step {i} of {n}")
+
+
+@todo("3.8")
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_a_multistep_run_to_clean(candidate: Any, draw: Draw, prediction: str) -> None:
+    """Every step of a run to σ = 0, the first and the last of first order."""
+    library = draw_solver(draw, prediction, draw.integer(4, 7), "zero", False)
+    mine = candidate.DPMSolver2M(prediction, False)
+    mine.set_sigmas(library.sigmas.clone())
+    assert_solved(mine, draw, library, prediction, lowered=True)
+
+
+@todo("3.8")
+@pytest.mark.parametrize(
+    ("n", "lower"), [(14, True), (15, True), (5, False)], ids=["short", "long", "not asked"]
+)
+def test_the_last_step_is_lowered_in_short_runs(
+    candidate: Any, draw: Draw, n: int, lower: bool
+) -> None:
+    """A last step above σ = 0 is of first order if that is asked for and the run has under 15."""
+    library = draw_solver(draw, "epsilon", n, "sigma_min", lower)
+    mine = candidate.DPMSolver2M("epsilon", lower)
+    mine.set_sigmas(library.sigmas.clone())
+    assert_solved(mine, draw, library, "epsilon", lowered=lower and n < 15)
+
+
+@todo("3.8")
+def test_another_run_knows_nothing_of_the_last(candidate: Any, draw: Draw) -> None:
+    """After set_sigmas the first step is of first order again, wherever the run before ended."""
+    mine = candidate.DPMSolver2M("epsilon", True)
+    for _ in range(2):
+        library = draw_solver(draw, "epsilon", draw.integer(4, 7), "zero", True)
+        mine.set_sigmas(library.sigmas.clone())
+        assert_solved(mine, draw, library, "epsilon", lowered=True, steps=2)
+
+
+@todo("3.8", guards="what is no run, and no prediction")
+def test_a_multistep_method_outside_a_run(candidate: Any, draw: Draw) -> None:
+    """Before set_sigmas, past the end, and with another prediction type step raises."""
+    output, sample = draw.latents(1, 4, 6, 10), draw.latents(1, 4, 6, 10)
+    mine = candidate.DPMSolver2M("epsilon", True)
+    early = "a step before set_sigmas"
+    assert_raises(lambda: mine.step(output, sample), "RuntimeError", "ValueError", what=early)
+    mine.set_sigmas(torch.tensor([2.0, 0.0]))
+    answer = mine.step(output, sample)
+    assert_matches_formula(
+        answer,
+        computed=lambda: 5**0.5 * sample - 2 * output,  # to σ = 0: the guess of x0
+        truth=lambda: 5**0.5 * sample.double() - 2 * output.double(),
+        what="a run of one step",
+    )
+    assert_raises(lambda: mine.step(output, sample), what="a step past the end of the run")
+    other = candidate.DPMSolver2M("noise", True)
+
+    def step() -> Any:
+        other.set_sigmas(torch.tensor([2.0, 0.0]))
+        return other.step(output, sample)
+
+    assert_raises(step, "ValueError", what='a step with prediction_type "noise"')

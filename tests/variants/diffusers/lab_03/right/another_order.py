@@ -158,3 +158,36 @@ def heun_step(here, there, latents, sigma, sigma_to):
     euler = latents.double() + (sigma_to - sigma) * here.double()
     correction = (sigma_to - sigma) / 2 * (there.double() - here.double())
     return euler.add(correction).to(here.dtype)
+
+
+class DPMSolver2M:
+    def __init__(self, prediction_type, lower_order_final):
+        self.kind, self.lower, self.plan = prediction_type, lower_order_final, None
+
+    def set_sigmas(self, levels):
+        steps = len(levels) - 1
+        short = self.lower and steps <= 14
+        self.plan, self.guesses = deque(), deque(maxlen=2)
+        for place, (now, then) in enumerate(zip(levels[:-1].double(), levels[1:].double())):
+            bent = 0.0
+            if place > 0 and then > 0 and not (short and place + 1 == steps):
+                bent = torch.log(now / then) / torch.log(levels[place - 1].double() / now) / 2
+            self.plan.append((now, then, bent))
+
+    def step(self, output, latents):
+        if self.plan is None:
+            raise ValueError("no levels yet")
+        now, then, bent = self.plan.popleft()
+        unit = latents.double() * torch.sqrt(1 + now**2)  # clean sample with weight one
+        readings = {
+            "epsilon": lambda: unit - now * output.double(),
+            "v_prediction": lambda: (unit / (1 + now**2)).addcmul(
+                output.double(), -now / torch.sqrt(1 + now**2)
+            ),
+        }
+        if self.kind not in readings:
+            raise ValueError(self.kind)
+        self.guesses.append(readings[self.kind]())
+        newest, oldest = self.guesses[-1], self.guesses[0]
+        clean = torch.lerp(oldest, newest, 1 + bent)
+        return (torch.lerp(clean, unit, then / now) / torch.sqrt(1 + then**2)).to(output.dtype)

@@ -165,3 +165,39 @@ def denoiser_calls(name, n):
 def heun_step(first, second, latents, now, then):
     slopes = np.stack([_array(first), _array(second)])
     return _like(_array(latents) - (float(now) - float(then)) * slopes.mean(axis=0), first)
+
+
+class DPMSolver2M:
+    def __init__(self, kind, lower):
+        self.kind, self.lower, self.at = kind, lower, None
+
+    def set_sigmas(self, levels):
+        sigma = _array(levels)
+        self.alpha = 1 / np.sqrt(1 + sigma**2)
+        self.s = sigma * self.alpha
+        with np.errstate(divide="ignore"):
+            self.lam = np.log(self.alpha) - np.log(self.s)
+        self.h = np.diff(self.lam)
+        first = np.zeros(len(self.h), dtype=bool)
+        first[0] = True
+        first[-1] |= sigma[-1] == 0 or (self.lower and len(self.h) < 15)
+        self.first_order, self.at, self.kept = first, 0, None
+
+    def step(self, output, latents):
+        if self.at is None:
+            raise RuntimeError("levels?")
+        k, x, given = self.at, _array(latents), _array(output)
+        h = self.h[k]
+        if self.kind == "epsilon":
+            d0 = (x - self.s[k] * given) / self.alpha[k]
+        elif self.kind == "v_prediction":
+            d0 = self.alpha[k] * x - self.s[k] * given
+        else:
+            raise ValueError(self.kind)
+        phi = np.expm1(-h)
+        moved = self.s[k + 1] / self.s[k] * x - self.alpha[k + 1] * phi * d0
+        if not self.first_order[k]:
+            d1 = h / self.h[k - 1] * (d0 - self.kept)
+            moved -= 0.5 * self.alpha[k + 1] * phi * d1
+        self.at, self.kept = k + 1, d0
+        return _like(moved, output)
