@@ -70,6 +70,11 @@ def test_what_is_not_reached_has_not_vanished() -> None:
     assert sum(found.counts.values()) == 7
 
 
+def test_what_neither_release_ran_is_not_alike() -> None:
+    (change,) = compared(*[recording({"the suite": "it ends at once"}) for _ in range(2)]).changes
+    assert (change.kind, change.text) == ("raised", "in both, so not compared: it ends at once")
+
+
 CHANGES = {  # a file of schedulers: what stands there once, and what is planted for it
     "scheduling_ddpm.py": (
         "sqrt_alpha_prod * original_samples + sqrt_one_minus",
@@ -95,8 +100,11 @@ def planted(folder: Path) -> Path:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-def test_a_sign_and_a_default_of_two_schedulers_are_found(tmp_path: Path) -> None:
+def test_a_sign_and_a_default_of_two_schedulers_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sign wherever noise is added; a default in one line, where it is asked for."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option")  # no suite ran, so nothing had changed
     release = str(planted(tmp_path))
     words = ["drift", sys.executable, release, "--lab", "lab-01", "--lab", "lab-02"]
     result = CliRunner().invoke(main, [*words, "--format", "json"])

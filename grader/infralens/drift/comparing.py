@@ -65,9 +65,9 @@ def compared(old: Recording, new: Recording) -> Drift:
     seen = {change.case for change in changes}
     for case in sorted((old.failed.keys() | new.failed.keys()) - seen):  # else it is told already
         before, after = (of.failed.get(case, "all is well") for of in (old, new))
-        if before != after:
-            counts[RAISED] += 1
-            changes.append(Change(RAISED, case, None, f"{before} → {after}"))
+        said = f"{before} → {after}" if before != after else f"in both, so not compared: {before}"
+        counts[RAISED] += 1
+        changes.append(Change(RAISED, case, None, said))
     return Drift({kind: counts[kind] for kind in KINDS}, tuple(changes))
 
 
