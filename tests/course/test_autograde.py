@@ -346,6 +346,9 @@ def course(tmp_path_factory: pytest.TempPathFactory, kept: None) -> Course:
         path.write_text(nbformat.writes(notebook), encoding="utf-8")
         if case.student == "unreadable":
             path.write_text(path.read_text(encoding="utf-8")[:-200], encoding="utf-8")
+    beside = folder / "submitted/half" / SCHEDULER.name
+    (beside / "timestamp.txt").write_text("when I like", encoding="utf-8")
+    (beside / "notes.txt").symlink_to(folder / "source" / SCHEDULER.name / file(SCHEDULER))
     course = Course(folder, {})
     done = course.run("autograde", SCHEDULER.name)
     assert done.returncode == 0, done.stderr
@@ -420,6 +423,14 @@ class TestTheRealCommandLine:
         owners = {line.owner for line in distinctive_lines([SCHEDULER]).found_in(page.encode())}
         assert owners  # the answers are the learner's own
         assert suite_owner(SCHEDULER) not in owners
+
+    def test_what_nbgrader_would_follow_or_stumble_over_is_set_aside(self, course: Course) -> None:
+        said = "half/lab-03: notes.txt, timestamp.txt cannot be used"
+        assert said in course.printed[SCHEDULER.name]
+        graded = course.folder / "autograded/half" / SCHEDULER.name
+        assert [path.name for path in graded.iterdir()] == [file(SCHEDULER)]
+        shown = {row["student"]: row["score"] for row in course.api().get_submissions("lab-03")}
+        assert shown["half"] == BY_STUDENT["half"].total
 
     def test_progress_is_told_with_the_points_of_each(self, course: Course) -> None:
         assert re.search(r"full: 19 of 19 points", course.printed["lab-03"])

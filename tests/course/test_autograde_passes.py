@@ -19,7 +19,7 @@ from nbgrader.utils import determine_grade
 from traitlets.config import Config, LoggingConfigurable
 
 from infralens.course import Examine, TolerantExporter
-from infralens.course.autograde import bench, examine, plan
+from infralens.course.autograde import bench, examine, fit, plan
 from infralens.course.autograde.bench import Bench, Question
 from infralens.course.autograde.examine import to_examine
 from infralens.course.autograde.place import NotExaminedError
@@ -49,6 +49,67 @@ LAB = find_lab("lab-03", find_labs())
 def written(path: Path, *cells: Any, **more: Any) -> Path:
     path.write_text(json.dumps({"cells": cells, "nbformat": 4, **more}), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def class_of(tmp_path: Path) -> Any:
+    """A function that hands in notebooks of these learners, and gives nbgrader's plan of them."""
+
+    def hand_in(*learners: str) -> Any:
+        folders = [tmp_path / "submitted" / learner / "lab-03" for learner in learners]
+        for folder in folders:
+            folder.mkdir(parents=True)
+            written(folder / "scheduler.ipynb")
+        return SimpleNamespace(
+            coursedir=SimpleNamespace(root=str(tmp_path), submitted_directory="submitted"),
+            assignments={str(f): [str(f / "scheduler.ipynb")] for f in folders},
+        )
+
+    return hand_in
+
+
+def test_links_pipes_and_what_is_no_time_are_set_aside_and_told(
+    class_of: Any, tmp_path: Path
+) -> None:
+    converter = class_of("ada", "bob")
+    ada, bob = (tmp_path / "submitted" / learner / "lab-03" for learner in ("ada", "bob"))
+    (tmp_path / "secret").write_text("mine", encoding="utf-8")
+    (ada / "timestamp.txt").write_text("2026-11-30 10:00:00.5 UTC\n", encoding="utf-8")
+    (ada / "data").mkdir()
+    (ada / "data/mine.txt").write_text("x", encoding="utf-8")
+    assert list(fit.made_fit(converter)) == []
+    (ada / "data/link.txt").symlink_to(tmp_path / "secret")
+    os.mkfifo(bob / "timestamp.txt")
+    first, second = fit.made_fit(converter)
+    assert first.startswith("ada/lab-03: data/link.txt cannot be used")
+    assert second.startswith("bob/lab-03: timestamp.txt cannot be used")
+    assert sorted(path.name for path in ada.rglob("*.txt")) == ["mine.txt", "timestamp.txt"]
+    assert len(converter.assignments) == 2
+    kept = {path.name for path in (tmp_path / "set-aside").rglob("*.txt")}
+    assert kept == {"link.txt", "timestamp.txt"}
+    assert (tmp_path / "secret").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"when I like", b"\xff", b"1" * 400, b"0001-01-01 00:00:00"],
+)
+def test_a_timestamp_that_would_stop_formgrader_is_none(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "timestamp.txt").write_bytes(text)
+    assert fit.unfit(tmp_path) == [tmp_path / "timestamp.txt"]
+
+
+@pytest.mark.parametrize("linked", ["bob", "bob/lab-03"])
+def test_a_folder_that_is_a_link_is_nobodys_submission(
+    linked: str, class_of: Any, tmp_path: Path
+) -> None:
+    converter = class_of("ada", "bob")
+    link = tmp_path / "submitted" / linked
+    link.rename(tmp_path / "elsewhere")
+    link.symlink_to(tmp_path / "elsewhere")
+    (said,) = fit.made_fit(converter)
+    assert said == f"bob/lab-03 is not graded: {link.name} is a symbolic link."
+    assert [Path(folder).parent.name for folder in converter.assignments] == ["ada"]
 
 
 def test_of_a_notebook_its_texts_and_plain_marks_are_kept(tmp_path: Path) -> None:
@@ -218,7 +279,7 @@ class Converter(LoggingConfigurable):  # type: ignore[misc]  # it has no types
 
     def __init__(self, course: Path, **config: Any) -> None:
         super().__init__(config=Config({"Examine": Config(config)}))
-        self.coursedir = SimpleNamespace(root=str(course))
+        self.coursedir = SimpleNamespace(root=str(course), submitted_directory="submitted")
         self.assignments: dict[str, list[str]] = {}
         self.force = False
 
@@ -316,13 +377,18 @@ def test_the_seed_of_the_class_is_used_and_the_sandbox_unless_told(examined: Any
     assert second.isolation == "process"
 
 
-def test_a_notebook_of_another_lab_is_told_where_points_are_missing(examined: Any) -> None:
+def test_a_notebook_of_another_lab_is_told_where_points_are_missing(
+    examined: Any, course: Path
+) -> None:
     notebook = checks()
     notebook.metadata.infralens = {"lab": "diffusers/lab-01"}
     told, silent = (
         examined(notebook, report_of("3.1")).cells[place].outputs[0].data["text/plain"]
         for place in (1, 0)
     )
+    (kept,) = read_results(course / REPORTS)
+    assert kept.remark in told
+    assert kept.remark
     assert told.startswith("What was handed in is the notebook of diffusers/lab-01, not of")
     assert silent.startswith("3.1")
     notebook.metadata.infralens = {"lab": LAB.id}

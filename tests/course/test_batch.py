@@ -412,6 +412,31 @@ def test_a_file_that_changes_meanwhile_gets_nobody_elses_verdict(school: Class) 
     assert school.grade() == 1
 
 
+def test_a_notebook_of_another_lab_is_told_where_points_are_missing(school: Class) -> None:
+    def handed_in(lab: str) -> None:
+        (school.folder / "a" / "lent.py").unlink(missing_ok=True)
+        document = {"cells": [], "metadata": {"infralens": {"lab": lab}}}
+        text = json.dumps(document)
+        (school.folder / "a" / "lent.ipynb").write_text(text, encoding="utf-8")
+
+    def told() -> str:
+        school.grade()
+        run.sum_up(school.out, [school.lab], ())
+        (found,) = standings(school.out, ())
+        shown = [as_text([found]), class_html([found], "x")]
+        rows = csv.DictReader((school.out / "summary.csv").open(encoding="utf-8"))
+        said = next(row["said"] for row in rows if row["learner"] == "a")
+        assert all((said in " ".join(text.split())) for text in shown)
+        return said
+
+    handed_in("diffusers/lab-01\x1b")
+    assert told() == (
+        "What was handed in is the notebook of diffusers/lab-01\\x1b, not of attacks/lab-01."
+    )
+    handed_in(school.lab.id)
+    assert told() == ""
+
+
 def test_the_same_file_is_judged_once_and_is_everybodys(school: Class) -> None:
     for name in "abc":
         (school.folder / name / "lent.py").write_text("same = 1\n", encoding="utf-8")

@@ -16,6 +16,7 @@ from infralens.show.harmless import harmless, one_line
 
 MOST_NAMES = 6
 MOST_MISTAKES = 12
+NO_VERDICT = ("refused", "grader failed")
 
 
 def show_class(standings: Sequence[Standing], console: Console) -> None:
@@ -36,7 +37,7 @@ def show_class(standings: Sequence[Standing], console: Console) -> None:
 def _facts(standing: Standing) -> str:
     handed_in, graded = len(standing.rows), len(standing.graded)
     facts = f"{handed_in} handed in"
-    for state in ("refused", "grader failed"):
+    for state in NO_VERDICT:
         count = sum(row.state == state for row in standing.rows)
         facts += f" · {count} {state}" if count else ""
     if not graded:
@@ -86,11 +87,10 @@ def _parts(standing: Standing) -> Iterator[tuple[str, Table]]:
         yield "Teach again", _rows((todo.todo, teach_line(todo)) for todo in standing.teach)
     if standing.alike:
         yield "Alike", _rows((names(alike.learners), alike.how) for alike in standing.alike)
-    for state in ("refused", "grader failed"):
-        rows = [row for row in standing.rows if row.state == state]
+    for state, title in (*((s, s.capitalize()) for s in NO_VERDICT), ("graded", "Look at")):
+        rows = [row for row in standing.rows if row.state == state and row.said]
         if rows:
-            told = ((one_line(row.learner, 40), one_line(row.said)) for row in rows)
-            yield state.capitalize(), _rows(told)
+            yield title, _rows((one_line(row.learner, 40), one_line(row.said)) for row in rows)
 
 
 def _rows(rows: Iterable[Sequence[str | Text]]) -> Table:

@@ -26,7 +26,8 @@ class Result:
     `learner`, `assignment` and `file` are names as they were found, so they may hold anything.
     `code` is the digest of the code without comments and blanks. `key` says what the verdict rests
     on: where it is the same, it need not be given again. Points are those of the lab; a course's
-    own are put in when they are shown. `refused` is why there was nothing to grade.
+    own are put in when they are shown. `refused` is why there was nothing to grade, `remark` what
+    an instructor should know where points are missing.
     """
 
     learner: str
@@ -39,6 +40,7 @@ class Result:
     kit: str
     report: Report | None
     refused: str | None = None
+    remark: str = ""
     schema: int = SCHEMA
 
     @property
@@ -61,6 +63,7 @@ class Result:
             read = None if report is None else Report.from_json(json.dumps(report))
             result = cls(**data, report=read)
             fields = (result.learner, result.assignment, result.lab, result.file, result.key)
+            fields += (result.remark,)
             if not all(isinstance(field, str) for field in fields) or result.schema != SCHEMA:
                 raise ValueError("this is no result of InfraLens")
             return result

@@ -63,6 +63,8 @@ def row_of(result: Result, points: Mapping[str, int]) -> Row:
     if not result.final:
         state = "grader failed"
     said = result.refused or (report.grader_error if report else None) or ""
+    if not said and report is not None and report.score < report.max_score:
+        said = result.remark
     marks = (
         ()
         if report is None

@@ -21,8 +21,9 @@ from infralens.course.autograde.place import NotExaminedError, course_of, export
 from infralens.course.autograde.plan import Pending
 from infralens.course.autograde.reading import UNREADABLE, excess_of, read_notebook
 from infralens.course.autograde.restore import in_order, restored_cells, source_cells
-from infralens.course.autograde.words import explanation, of_another_lab, unread
+from infralens.course.autograde.words import explanation, unread
 from infralens.course.kernel import NoVerdictError
+from infralens.course.mixed_up import of_another_lab
 from infralens.course.record import Assignment, read_record
 from infralens.course.telling import told
 from infralens.examiner.isolation.bubblewrap import unavailable
@@ -105,13 +106,13 @@ class Examine(NbGraderPreprocessor):
         """Have the todos judged and write what came of it. Says the points in a few words."""
         question = self._question(nb, resources["nbgrader"], assigned)
         lab = question.lab
-        report = self._report(question, resources["nbgrader"])
+        mixed_up = of_another_lab(nb.metadata.get("infralens", {}).get("lab"), lab.id)
+        report = self._report(question, resources["nbgrader"], mixed_up)
         results = {todo.id: todo for todo in report.todos}
         if set(checks) - set(results):
             missing = ", ".join(sorted(set(checks) - set(results)))
             raise NotExaminedError(f"{lab.short} has no todo {missing}: was its release changed?")
         shown = told(report, assigned.tells)
-        mixed_up = of_another_lab(nb.metadata.get("infralens", {}).get("lab"), lab.id)
         if mixed_up:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], mixed_up)
         total = 0.0
@@ -134,7 +135,7 @@ class Examine(NbGraderPreprocessor):
         labs = tuple(self.labs)
         return Question(lab, labs, assigned.seed, self.isolation, name, to_examine(nb))
 
-    def _report(self, question: Question, named: dict[str, str]) -> Report:
+    def _report(self, question: Question, named: dict[str, str], remark: str) -> Report:
         bench, plan = exporter_of(self).bench, exporter_of(self).plan
         bench.ask(question)
         for pending in plan.after(named, bench.at_once):
@@ -143,7 +144,7 @@ class Examine(NbGraderPreprocessor):
             report = bench.report(question)
         except NoVerdictError as error:
             raise NotExaminedError(str(error)) from None
-        keep(course_of(self), named, question, report)
+        keep(course_of(self), named, question, report, remark=remark)
         if report.grader_error is not None:
             raise NotExaminedError(f"the grader failed: {report.grader_error}")
         return report

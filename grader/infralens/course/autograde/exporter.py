@@ -14,6 +14,7 @@ from nbgrader.converters.base import NbGraderException
 
 from infralens.course.autograde.bench import Bench
 from infralens.course.autograde.examine import Examine
+from infralens.course.autograde.fit import made_fit
 from infralens.course.autograde.plan import Plan, unfinished
 from infralens.course.autograde.reading import (
     UNREADABLE,
@@ -38,11 +39,20 @@ class TolerantExporter(NotebookExporter):
             raise NbGraderException(reason)
         # Nothing that stands in a notebook says so: a learner may have written it.
         self.restored: set[tuple[str, str, str]] = set()
+        self._make_fit()
         for folder in unfinished(self.parent):
             self.log.warning("%s was left unfinished, and is graded again", one_line(str(folder)))
             shutil.rmtree(folder)
         self.plan, self.bench = Plan.of(self.parent), Bench(examine.jobs)
         weakref.finalize(self, self.bench.close)
+
+    def _make_fit(self) -> None:
+        """NbGraderException where nothing is left to grade."""
+        said = list(made_fit(self.parent))
+        for sentence in said:
+            self.log.error(sentence)
+        if said and not self.parent.assignments:
+            raise NbGraderException(said[-1])
 
     def from_filename(
         self, filename: str, resources: dict[str, Any] | None = None, **kwargs: Any

@@ -28,6 +28,7 @@ def keep(
     question: Question,
     report: Report | None,
     refused: str | None = None,
+    remark: str = "",
 ) -> None:
     """Write what came of a submission, with its cells as they were judged."""
     data, lab = question.text.encode("utf-8", "backslashreplace"), question.lab
@@ -44,5 +45,6 @@ def keep(
         kit=kit,
         report=None if report is None else replace(report, submission=file),
         refused=refused,
+        remark=remark,
     )
     write_result(course / REPORTS, result)

@@ -26,16 +26,6 @@ def explanation(todo: TodoResult, report: Report, score: float, most: float) -> 
     return "\n".join([head, *_wrong(todo, report), "", _graded(report)])
 
 
-def of_another_lab(lab: object, asked: str) -> str:
-    """What to say where a notebook names a lab that was not asked for; "" where it does not.
-
-    Who wrote its own answers into it is paid for them, so that this is no verdict.
-    """
-    if not isinstance(lab, str) or lab == asked:
-        return ""
-    return f"What was handed in is the notebook of {one_line(lab)}, not of {asked}."
-
-
 def unread(reason: str) -> str:
     """What stands in every check cell of a file that is not read as a notebook."""
     return (

@@ -19,6 +19,7 @@ from infralens.course.batch.local import Load
 from infralens.course.batch.summary import write_summary
 from infralens.course.code import code_digest
 from infralens.course.kit import kit_of
+from infralens.course.mixed_up import lab_named_in, of_another_lab
 from infralens.course.outputs import without_outputs
 from infralens.course.record import Assignment, Record, read_record, write_record
 from infralens.course.results import (
@@ -52,6 +53,7 @@ class Handed:
     code: str
     kit: str
     job: Job
+    remark: str
 
     def result(self, verdict: Verdict) -> Result:
         entry = self.submission.entry
@@ -67,6 +69,7 @@ class Handed:
             kit=self.kit,
             report=None if report is None else replace(report, submission=entry.path),
             refused=verdict.refused,
+            remark=self.remark,
         )
 
 
@@ -145,13 +148,19 @@ def plan(found: Found, seeds: Mapping[str, int], out: Path, isolation: str, devi
         job = Job(key, lab, submission.entry.path, sha256, seed, isolation, device)
         known = read_result(out / RESULTS, submission.assignment.name, submission.learner)
         if known is None or known.key != job.key or not known.final or known.report is None:
-            code = code_digest(without_outputs(data), submission.entry.path)
-            waiting.setdefault(job.key, []).append(Handed(submission, code, kit, job))
+            waiting.setdefault(job.key, []).append(_handed(submission, data, kit, job))
             continue
         if known.file != submission.entry.path:  # the same file in another place
             write_result(out / RESULTS, replace(known, file=submission.entry.path))
         done += 1
     return Plan(waiting, done)
+
+
+def _handed(submission: Submission, data: bytes, kit: str, job: Job) -> Handed:
+    path, light = submission.entry.path, without_outputs(data)
+    is_notebook = path.lower().endswith(".ipynb")
+    remark = of_another_lab(lab_named_in(light), job.lab.id) if is_notebook else ""
+    return Handed(submission, code_digest(light, path), kit, job, remark)
 
 
 def _unread(submission: Submission, kit: str, reason: str) -> Result:
