@@ -423,6 +423,10 @@ class TestTheRealCommandLine:
         owners = {line.owner for line in distinctive_lines([SCHEDULER]).found_in(page.encode())}
         assert owners  # the answers are the learner's own
         assert suite_owner(SCHEDULER) not in owners
+        done = course.api().generate_feedback(SCHEDULER.name, "untouched")
+        assert done["success"], done["error"]
+        told = (path.parents[2] / "untouched" / SCHEDULER.name / path.name).read_bytes()
+        assert not distinctive_lines([SCHEDULER]).found_in(told)
 
     def test_what_nbgrader_would_follow_or_stumble_over_is_set_aside(self, course: Course) -> None:
         said = "half/lab-03: notes.txt, timestamp.txt cannot be used"
@@ -433,7 +437,9 @@ class TestTheRealCommandLine:
         assert shown["half"] == BY_STUDENT["half"].total
 
     def test_progress_is_told_with_the_points_of_each(self, course: Course) -> None:
-        assert re.search(r"full: 19 of 19 points", course.printed["lab-03"])
+        count = sum(case.lab is SCHEDULER for case in CASES)
+        told = rf"full: 19 of 19 points \(\d+ of {count} graded, about \d+ (s|min) left\)"
+        assert re.search(told, course.printed["lab-03"])
         assert "unreadable: cannot be read" in course.printed["lab-01"]
 
     def test_each_attack_would_be_paid_where_answers_run_beside_what_judges_them(

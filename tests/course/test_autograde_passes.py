@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -338,6 +340,7 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         report: Report | Exception,
         *,
         restored: bool = True,
+        pending: Plan | None = None,
         **config: Any,
     ) -> NotebookNode:
         def judged(question: Question, own: Any) -> Report:
@@ -349,7 +352,8 @@ def examined(course: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(bench, "_judged", judged)
         monkeypatch.setattr(bench, "Warm", lambda: SimpleNamespace(close=lambda: None))
         monkeypatch.setattr(examine, "unavailable", lambda: None)
-        exporter = exporter_of(Converter(course, **config))
+        exporter = run.exporter = exporter_of(Converter(course, **config))  # type: ignore[attr-defined]
+        exporter.plan = pending or exporter.plan
         if restored:
             exporter.restored.add(("ada", "lab-03", "scheduler"))
         named = {"assignment": "lab-03", "student": "ada", "notebook": "scheduler", "db_url": ""}
@@ -394,6 +398,25 @@ def test_a_notebook_of_another_lab_is_told_where_points_are_missing(
     notebook.metadata.infralens = {"lab": LAB.id}
     said = examined(notebook, report_of()).cells[0].outputs[0].data["text/plain"]
     assert said.startswith("3.1")
+
+
+@pytest.mark.parametrize(
+    ("due", "tells_all"), [(None, False), (timedelta(hours=1), False), (-timedelta(hours=1), True)]
+)
+def test_a_course_tells_everything_once_the_deadline_is_over(
+    due: timedelta | None,
+    tells_all: bool,
+    examined: Any,
+    course: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_record(course, Record("0", {"lab-03": Assignment(LAB.id, SEED, "points", POINTS)}))
+    at = None if due is None else (datetime.now(UTC) + due).replace(tzinfo=None)
+    gradebook = SimpleNamespace(find_assignment=lambda name: SimpleNamespace(duedate=at))
+    monkeypatch.setattr(examine, "Gradebook", lambda url: nullcontext(gradebook))
+    said = examined(checks(), report_of("3.1")).cells[1].outputs[0].data["text/plain"]
+    assert ("it does not" in said) == tells_all
+    assert ("before the deadline" in said) != tells_all
 
 
 def test_a_pass_that_is_switched_off_still_judges(examined: Any) -> None:
@@ -522,6 +545,30 @@ def test_what_is_asked_ahead_is_what_is_asked_in_its_turn(tmp_path: Path) -> Non
     assert to_examine(read_notebook(path)) == to_examine(ahead)
 
 
+def test_those_after_one_are_judged_meanwhile_and_only_once(
+    examined: Any, class_of: Any, course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebooks = [name for (name,) in class_of("ada", "bob").assignments.values()]
+    monkeypatch.setattr(examine, "Gradebook", lambda url: nullcontext())
+    monkeypatch.setattr(examine, "source_cells", lambda *_, **__: list(RELEASED))
+    path = course / "submitted/bob/lab-03/scheduler.ipynb"
+    path.write_text(nbformat.writes(new_notebook(cells=everything(answer_3_1="x = 1"))), "utf-8")
+    mine = new_notebook(cells=list(restored_cells(RELEASED, read_notebook(path).cells)))
+    whose = zip(("ada", "bob"), map(Path, notebooks), strict=True)
+    pending = Plan([Pending("lab-03", who, "scheduler", place) for who, place in whose])
+    ada = new_notebook(cells=list(restored_cells(RELEASED, [])))
+    examined(ada, report_of(), jobs=2, pending=pending)
+    exporter = examined.exporter
+    (waiting,) = exporter.bench._verdicts.values()
+    waiting.result(20)
+    asked = [question.text for question in examined.asked]
+    assert asked == [to_examine(ada), to_examine(mine)]
+    exporter.restored.add(("bob", "lab-03", "scheduler"))
+    named = {"assignment": "lab-03", "student": "bob", "notebook": "scheduler", "db_url": ""}
+    Examine(parent=exporter)(mine, {"nbgrader": named})
+    assert len(examined.asked) == 2
+
+
 def test_what_an_examiner_reads_depends_on_code_and_marks_alone() -> None:
     one, other = checks(), checks()
     other.cells[0].outputs = []
@@ -573,9 +620,12 @@ def test_verdicts_are_made_at_once_and_each_question_is_answered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
+    together = threading.Barrier(2, timeout=20)
 
     def judged(question: Question, own: Any) -> Report:
         asked.append(question.text)
+        if len(asked) <= 2:
+            together.wait()
         if question.text == "bad":
             raise RuntimeError("no verdict")
         return replace(report_of(), submission=question.text)

@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -681,9 +682,9 @@ def test_ctrl_c_keeps_what_was_done(batch: Any, lent: Lab, tmp_path: Path) -> No
 
 def test_the_exit_code_says_whether_everybody_has_a_verdict(batch: Any, lent: Lab) -> None:
     void = Verdict(report_on(lent, fault="it broke"))
-    assert (
-        batch(lambda job: void if job.path[0] == "d" else Verdict(report_on(lent))).exit_code == 3
-    )
+    failed = batch(lambda job: void if job.path[0] == "d" else Verdict(report_on(lent)))
+    assert failed.exit_code == 3
+    assert "5 of 6\n6 of 6\n" in failed.output  # where nobody watches there is no bar
     refused = batch(lambda job: Verdict(None, "it is \x1b[2J odd"))
     assert refused.exit_code == 1
     assert "d attacks-lab-01 refused: it is \\x1b[2J odd" in refused.output
@@ -747,6 +748,20 @@ def test_of_a_course_only_what_was_handed_in_is_graded(
     assert seen == ["ada/lab-03/scheduler.ipynb"]
 
 
+def test_who_watches_sees_a_bar_with_the_time_left(
+    school: Class, lent: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, width=120)
+    monkeypatch.setattr(classes, "terminal", lambda **_: console)
+    plan = school.plan()
+    with classes._bar(plan) as (on_result, _):
+        for name in "abcdef":
+            on_result(result_of(lent, name, report_on(lent)))
+    drawn = written.getvalue()
+    assert re.search(r"6/6\S* submissions .* left \S*0:00:00\S* f attacks-lab-01", drawn)
+
+
 @pytest.mark.parametrize(("gigabytes", "jobs"), [(0.2, 1), (2.5, 2), (64, 4)])
 def test_as_many_are_graded_at_once_as_cores_and_memory_allow(
     gigabytes: float, jobs: int, monkeypatch: pytest.MonkeyPatch
@@ -755,6 +770,7 @@ def test_as_many_are_graded_at_once_as_cores_and_memory_allow(
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
     assert classes._at_once("cpu") == jobs
+    assert classes._at_once("cuda") == classes.ON_ONE_GPU
 
 
 def test_a_course_has_its_own_seed_and_points(

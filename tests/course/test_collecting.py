@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 from nbgrader.api import MissingEntry
 from nbgrader.apps.zipcollectapp import ZipCollectApp
+from nbgrader.auth import Authenticator
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.exchange import ExchangeFactory
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from infralens.course import ExportCsv
-from infralens.course.nbgrader import CONFIG, _write_config
+from infralens.course.nbgrader import CONFIG, _own_programs, _write_config
 from infralens.course.record import Assignment, Record, write_record
 
 
@@ -92,6 +95,51 @@ def test_an_instructors_own_expression_is_used_in_place_of_it(
     archived(course, "scheduler-of-ada.ipynb")
     own = r".*/(?P<file_id>\w+)-of-(?P<student_id>\w+)"
     assert collect(course, caplog, named_regexp=own)[0] == {"ada/lab-03/scheduler.ipynb"}
+
+
+@pytest.fixture
+def exchange(course: Path, tmp_path: Path) -> Path:
+    """nbgrader's exchange, as far as learners write to it."""
+    inbound = tmp_path / "exchange" / tmp_path.name / "inbound"
+    inbound.mkdir(parents=True)
+    return inbound
+
+
+def collect_from(exchange: Path, course: Path) -> dict[str, str]:
+    """Run nbgrader's own collect. The files in submitted/, and what is in them."""
+    config: Config = PyFileConfigLoader(CONFIG, path=str(course)).load_config()
+    config.CourseDirectory.root = str(course)
+    config.CourseDirectory.assignment_id = "lab-03"
+    config.CourseDirectory.max_dir_size = 10
+    config.Exchange.root = str(exchange.parents[1])
+    coursedir = CourseDirectory(config=config)
+    authenticator, factory = Authenticator(config=config), ExchangeFactory(config=config)
+    with _own_programs():  # a new gradebook is made with another program
+        factory.Collect(coursedir=coursedir, authenticator=authenticator, config=config).start()
+    found = (path for path in (course / "submitted").rglob("*") if path.is_file())
+    return {str(p.relative_to(course / "submitted")): p.read_text(encoding="utf-8") for p in found}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="nbgrader's exchange is not on Windows")
+def test_collect_follows_no_link_and_stops_at_no_pipe(exchange: Path, course: Path) -> None:
+    secret = course / "source.ipynb"
+    secret.write_text("answers", encoding="utf-8")
+
+    def handed_in(learner: str) -> Path:
+        folder = exchange / f"{learner}+lab-03+2026-11-30 10:00:00 UTC"
+        (folder / "data").mkdir(parents=True)
+        (folder / "data/mine.txt").write_text("mine", encoding="utf-8")
+        return folder
+
+    handed_in("ada")
+    bob, cleo = handed_in("bob"), handed_in("cleo")
+    (bob / "scheduler.ipynb").symlink_to(secret)
+    (bob / "all").symlink_to(course)
+    os.mkfifo(bob / "pipe")
+    (cleo / "large").write_bytes(bytes(20_000))
+    (exchange / "dan+lab-03+2026-11-30 10:00:00 UTC").symlink_to(bob)
+    collected = collect_from(exchange, course)
+    assert collected == {f"{who}/lab-03/data/mine.txt": "mine" for who in ("ada", "bob")}
 
 
 def test_no_name_moves_a_grade_to_another_column_or_is_a_formula(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infralens.course import kernel as module
 from infralens.course.kernel import MOST_CELLS, Extension, NoVerdictError, Warm, is_check
 from infralens.course.telling import told
 from infralens.report import CheckResult, Detail, Environment, Report, TodoResult
@@ -127,6 +128,46 @@ def test_a_course_may_tell_only_the_name_of_a_mistake_or_only_the_points() -> No
 def test_what_stopped_the_learners_own_code_is_always_told() -> None:
     stopped = CheckResult("t", "x", "error", "your code raised ZeroDivisionError on line 3")
     assert told(report(stopped), "points").todos[0].checks == (stopped,)
+
+
+# What is asked and shown
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What Jupyter is given to show."""
+    things: list[Any] = []
+    monkeypatch.setattr(module, "display", lambda thing, raw=False: things.append(thing))
+    return things
+
+
+def test_a_whole_lab_is_graded_as_far_as_the_course_tells_it(shown: list[Any]) -> None:
+    detail = Detail(call="step(1)", expected="[2.0]", yours="[3.0]")
+    wrong = CheckResult("t", "the input is scaled", "failed", "off by 1", "no-root", detail=detail)
+    asked: list[Any] = []
+    extension = kernel("x = 1")
+    ask: Any = SimpleNamespace(ask=lambda question: asked.append(question) or report(wrong))
+    extension.warm = ask
+    extension.grade("")
+    extension.grade("lab-03")
+    extension.shell.user_ns["INFRALENS_TELLS"] = "points"
+    extension.grade("")
+    assert [len(question["todos"]) for question in asked] == [7, 7]
+    assert [question["tells"] for question in asked] == ["everything", "points"]
+    everything, little = shown
+    assert set(everything) == {"text/html", "text/plain"}
+    assert "off by 1" in everything["text/html"]
+    assert "off by 1" not in little["text/html"] + little["text/plain"]
+    assert "0/4" in little["text/plain"]
+
+
+def test_hints_come_one_by_one_and_pages_are_shown(shown: list[Any]) -> None:
+    extension = kernel()
+    for _ in range(4):
+        extension.hint("3.3")
+    assert [thing.data.count("\n") for thing in shown] == [0, 1, 2, 2]
+    extension.infralens("read handbook/scheduler.md#scaling-the-input")
+    assert "caling the input" in shown[-1].data
 
 
 # A kernel with everything in it

@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from infralens.cli import main
+from infralens.course import nbgrader
 from infralens.course.nbgrader import BEGIN, ReleaseError, Wanted, release_labs
 from infralens.course.notebooks import source_notebook
 from infralens.course.record import RecordError, read_record
@@ -58,6 +59,10 @@ def test_the_cells_of_a_notebook_are_the_whole_solution(lab: Lab) -> None:
         name = todo.id.replace(".", "-")
         assert cells[f"check-{name}"].metadata.nbgrader.points == todo.points
         assert cells[f"read-{name}"].source.startswith(("### ", "Described with"))
+    assert "HIDDEN TESTS" not in code  # feedback pages print them
+    marks = [cell.metadata.nbgrader for cell in cells.values()]
+    assert all(mark.locked != mark.solution for mark in marks)
+    assert [m.grade_id for m in marks if m.grade and m.solution] == ["explain"]
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
@@ -234,6 +239,18 @@ def test_a_lab_of_ones_own_folder_is_released_and_audited_too(course: Path) -> N
     with pytest.raises(GivenAwayError, match="answer to attacks/"):
         AuditRelease(labs=[str(OWN)]).preprocess(source, {})
     assert f"AuditRelease.labs = ['{OWN}']" in (course / "nbgrader_config.py").read_text("utf-8")
+
+
+def test_what_is_asked_of_a_release_reaches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Wanted] = []
+    monkeypatch.setattr(nbgrader, "release_labs", lambda *given: asked.append(given[2]) or [])
+    words = [*("--points", "3.3=6", "--points", "3.1 = 0"), *("--tells", "name")]
+    given = ["release", "nbgrader", str(tmp_path / "c"), "lab-03", *words, "--explain-points", "5"]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 0, done.output
+    assert asked == [Wanted(tells="name", explain=5, points={LAB.id: {"3.3": 6, "3.1": 0}})]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ _HOMES = {
     "release_passes": ("AuditRelease", "ClearAnswers", "ForTheExaminer", "ForTheLearner"),
     "autograde": ("Examine", "RestoreCells", "TolerantExporter"),
     "collecting": ("CollectByName",),
+    "exchanging": ("CollectPlainFiles",),
     "exporting": ("ExportCsv",),
 }
 

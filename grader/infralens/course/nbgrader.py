@@ -68,9 +68,11 @@ c.Autograde.autograde_preprocessors = [
 ]
 
 # Whose a file is, for zip_collect: as `infralens batch` reads it, or by your own
-# c.FileNameCollectorPlugin.named_regexp. And grades in a CSV that a name cannot break.
+# c.FileNameCollectorPlugin.named_regexp. Grades in a CSV that a name cannot break. And, where
+# nbgrader's exchange is used, collect takes plain files alone and follows no link.
 c.ZipCollectApp.collector_plugin = "infralens.course.CollectByName"
 c.ExportApp.plugin_class = "infralens.course.ExportCsv"
+c.ExchangeFactory.collect = "infralens.course.CollectPlainFiles"
 {labs}{end}
 """
 MOST_BYTES = 2**22

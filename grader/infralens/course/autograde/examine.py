@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from infralens.course.autograde.restore import in_order, restored_cells, source_
 from infralens.course.autograde.words import explanation, unread
 from infralens.course.kernel import NoVerdictError
 from infralens.course.mixed_up import of_another_lab
-from infralens.course.record import Assignment, read_record
+from infralens.course.record import Assignment, Tells, read_record
 from infralens.course.telling import told
 from infralens.examiner.isolation.bubblewrap import unavailable
 from infralens.labs import find_lab, find_labs
@@ -112,7 +113,7 @@ class Examine(NbGraderPreprocessor):
         if set(checks) - set(results):
             missing = ", ".join(sorted(set(checks) - set(results)))
             raise NotExaminedError(f"{lab.short} has no todo {missing}: was its release changed?")
-        shown = told(report, assigned.tells)
+        shown = told(report, self._tells(resources["nbgrader"], assigned))
         if mixed_up:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], mixed_up)
         total = 0.0
@@ -128,6 +129,15 @@ class Examine(NbGraderPreprocessor):
             self.log.info("%s, %s: %s", resources["nbgrader"]["student"], note.place, note.text)
         most = sum(float(cell.metadata.nbgrader["points"]) for cell in checks.values())
         return f"{total:g} of {most:g} points"
+
+    def _tells(self, named: dict[str, str], assigned: Assignment) -> Tells:
+        """How much is told: once the deadline is over, everything."""
+        if assigned.tells == "everything":
+            return assigned.tells
+        with Gradebook(named["db_url"]) as gradebook:
+            due = gradebook.find_assignment(named["assignment"]).duedate
+        over = due is not None and due.replace(tzinfo=UTC) < datetime.now(UTC)  # nbgrader's is UTC
+        return "everything" if over else assigned.tells
 
     def _question(self, nb: NotebookNode, named: dict[str, str], assigned: Assignment) -> Question:
         lab = find_lab(assigned.lab, find_labs(map(Path, self.labs)))
