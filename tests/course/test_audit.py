@@ -102,6 +102,9 @@ PLACES: dict[str, Callable[[str], bytes]] = {
     "the source of a notebook": lambda line: notebook(f"# mine\n{line}\n"),
     "the text output of a notebook": lambda line: notebook(output={"text/plain": [line]}),
     "the HTML output of a notebook": lambda line: notebook(output={"text/html": coloured(line)}),
+    "the coloured traceback of a notebook": lambda line: notebook(
+        output={"traceback": ["".join(f"\x1b[38;5;28m{c}\x1b[0m" for c in line)]}
+    ),
     "a notebook in a string": lambda line: json.dumps(notebook(line).decode()).encode(),
     "a page": lambda line: f"<html><body>{coloured(line)}</body></html>".encode(),
     "a page with a number that is no letter": lambda line: (
@@ -192,6 +195,7 @@ def nested(depth: int) -> bytes:
         (zipped(LINE.encode()).replace(b"PK\x01\x02", b"PK\x09\x09"), "cannot be unpacked"),
         (b"PACK" + bytes(100), "cannot be unpacked"),
         (b"\x28\xb5\x2f\xfd" + bytes(50), "zstd"),
+        (b"%PDF-1.7\n" + zlib.compress(LINE.encode()), "a PDF"),
         (importlib.util.MAGIC_NUMBER + bytes(HEADER) + b"\xff" * 50, "no bytecode"),
     ],
 )

@@ -30,6 +30,7 @@ BYTE_ORDER |= {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 LONG_NUMBER = re.compile(rb"&#[xX]?[0-9a-fA-F]{9,};?")  # no letter, and no int either
 TAG = re.compile(rb"<[^<>]{0,500}>")
+COLOUR = re.compile(rb"\x1b\[[0-9;]{0,50}m")  # as tracebacks have it, in terminals and notebooks
 TEXT_SHARE = 0.95  # of the bytes of a text are no control characters
 NESTED = 2  # JSON in a string of JSON
 
@@ -49,7 +50,7 @@ class Distinctive:
     lines: dict[bytes, list[tuple[bytes, Line]]] = field(default_factory=dict)
 
     def found_in(self, data: bytes) -> set[Line]:
-        """Every line that stands in the data: as it is, escaped as in JSON, or coloured as HTML."""
+        """Every line that stands in the data: as it is, escaped as in JSON, coloured or as HTML."""
         found: set[Line] = set()
         seen: set[bytes] = set()
         for view in _views(_decoded(data)):
@@ -196,14 +197,14 @@ def _decoded(data: bytes) -> bytes:
 
 
 def _views(data: bytes) -> Iterator[bytes]:
-    """The data, and if it is text: what it is once escapes are resolved and tags are gone."""
+    """The data, and if it is text: what it is once escapes are resolved, tags and colours gone."""
     if len(data.translate(None, CONTROL)) < TEXT_SHARE * len(data):
         yield data
         return
     plain = [data]
     while b"\\" in plain[-1] and len(plain) <= NESTED:
         plain.append(ESCAPE.sub(_resolved, plain[-1]))
-    for text in plain:
+    for text in [*plain, *(COLOUR.sub(b"", text) for text in plain if b"\x1b[" in text)]:
         yield text
         if (b"<" in text and b">" in text) or b"&" in text:
             yield from _without_markup(text)

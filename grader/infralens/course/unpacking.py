@@ -79,6 +79,9 @@ def parts_of(data: bytes) -> Iterator[tuple[str, bytes | ClosedError]]:
         if data.startswith(mark):
             yield "", ClosedError(f"it is compressed with {name}, which is not unpacked")
             return
+    if data.startswith(b"%PDF"):
+        yield "", ClosedError("it is a PDF, whose pages are not looked through")
+        return
     try:
         yield from _parts(data)
     except BROKEN as error:
