@@ -869,6 +869,16 @@ def test_a_course_that_nbgrader_graded_is_read_too(lent: Lab, tmp_path: Path) ->
     assert [(row.learner, row.score) for row in found.rows] == [("ada", 2)]
 
 
+def test_the_page_is_called_after_the_folder_one_stands_in(
+    lent: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_result(tmp_path / "diffusion" / REPORTS, result_of(lent, "ada", report_on(lent)))
+    monkeypatch.chdir(tmp_path / "diffusion")
+    done = CliRunner().invoke(main, ["class-report", ".", "--html", "class.html"])
+    assert done.exit_code == 0, done.output
+    assert "<h1>diffusion</h1>" in Path("class.html").read_text(encoding="utf-8")
+
+
 def test_who_is_alike_is_told_once_and_untouched_stubs_are_not(lent: Lab, tmp_path: Path) -> None:
     wrong, right = report_on(lent, wrong="no-scale"), report_on(lent, "1.1", "1.2", "1.3")
     one = report_on(lent, "1.1", "1.2", wrong="no-scale")

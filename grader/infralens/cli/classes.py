@@ -313,7 +313,10 @@ def class_report(folder: Path, table: Path | None, page: Path | None) -> None:
             "`nbgrader autograde` went over."
         )
     show_class(found, terminal())
-    for output, text in ((table, class_csv(found)), (page, class_html(found, folder.name))):
+    for output, text in (
+        (table, class_csv(found)),
+        (page, class_html(found, folder.resolve().name)),
+    ):
         if output is not None:
             try:
                 write_out(output, text)
