@@ -429,7 +429,7 @@ class TestTheRealCommandLine:
         assert not distinctive_lines([SCHEDULER]).found_in(told)
 
     def test_what_nbgrader_would_follow_or_stumble_over_is_set_aside(self, course: Course) -> None:
-        said = "half/lab-03: notes.txt, timestamp.txt cannot be used"
+        said = "half/lab-03: timestamp.txt, notes.txt cannot be used"
         assert said in course.printed[SCHEDULER.name]
         graded = course.folder / "autograded/half" / SCHEDULER.name
         assert [path.name for path in graded.iterdir()] == [file(SCHEDULER)]

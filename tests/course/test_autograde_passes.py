@@ -98,6 +98,10 @@ def test_links_pipes_and_what_is_no_time_are_set_aside_and_told(
 )
 def test_a_timestamp_that_would_stop_formgrader_is_none(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "timestamp.txt").write_bytes(text)
+    (tmp_path / "data").mkdir()
+    assert fit.unfit(tmp_path) == [tmp_path / "timestamp.txt"]
+    (tmp_path / "timestamp.txt").unlink()
+    (tmp_path / "timestamp.txt").symlink_to("data")
     assert fit.unfit(tmp_path) == [tmp_path / "timestamp.txt"]
 
 

@@ -49,7 +49,7 @@ def made_fit(converter: Any) -> Iterator[str]:
                 more = f" and {len(moved) - MOST_TOLD} more" if len(moved) > MOST_TOLD else ""
                 yield (
                     f"{one_line(str(inside))}: {one_line(first)}{more} cannot be used (a link, a "
-                    f"pipe, or no time) and lies in {ASIDE}/{stamp} now; the notebook is graded."
+                    f"pipe, or no time) and was moved to {ASIDE}/{stamp}; the notebook is graded."
                 )
 
 
@@ -58,12 +58,11 @@ def unfit(folder: Path) -> list[Path]:
 
     Notebooks are read with suspicion, and not copied.
     """
-    found = []
+    told = folder / TIME
+    found = [told] if os.path.lexists(told) and not is_time(told) else []
     for here, _, names in os.walk(folder):
-        for path in (Path(here, name) for name in sorted(names) if not name.endswith(".ipynb")):
-            plain = path.is_file() and not path.is_symlink()
-            if not plain or (path == folder / TIME and not is_time(path)):
-                found.append(path)
+        paths = (Path(here, name) for name in sorted(names) if not name.endswith(".ipynb"))
+        found += [path for path in paths if path != told and not _is_plain(path)]
     return found
 
 
@@ -74,6 +73,10 @@ def is_time(path: Path) -> bool:
         return parse_utc(text).year in YEARS
     except (OSError, ValueError, OverflowError, TypeError, AttributeError):
         return False
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _set_aside(path: Path, place: Path) -> Path:
