@@ -44,6 +44,7 @@ from infralens.labs import find_lab, find_labs
 from infralens.report import CheckResult, Detail, Environment, Frame, Report, TodoResult
 
 LAB = find_lab("lab-03", find_labs())
+OWN = Path(__file__).resolve().parents[1] / "attacks" / "lab"
 
 # Reading
 
@@ -377,10 +378,12 @@ def test_points_are_those_of_the_gradebook_and_only_for_what_passed(examined: An
     assert paid(examined(worth_more, report_of("3.1", "3.3"))) == [0, 0, 10, 0, 0, 0, 0]
 
 
-def test_the_seed_of_the_class_is_used_and_the_sandbox_unless_told(examined: Any) -> None:
+def test_the_seed_of_the_class_is_used_and_sandbox_and_labs_as_told(examined: Any) -> None:
     examined(checks(), report_of())
     examined(checks(), report_of(), isolation="process")
-    first, second = examined.asked
+    examined(checks(), report_of(), labs=[str(OWN)])
+    first, second, third = examined.asked
+    assert (first.labs, third.labs) == ((), (str(OWN),))
     assert (first.seed, first.isolation, first.name) == (SEED, "sandbox", "scheduler.ipynb")
     assert second.isolation == "process"
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,8 @@ from infralens.course.kernel import MOST_CELLS, Extension, NoVerdictError, Warm,
 from infralens.course.telling import told
 from infralens.report import CheckResult, Detail, Environment, Report, TodoResult
 
+OWN = Path(__file__).resolve().parents[1] / "attacks" / "lab"
+RIGHT = CheckResult("t", "the input is scaled", "passed")
 ENVIRONMENT = Environment("cpu", ("float32",), "3.11", "2.13", "0.42", "sandbox")
 
 
@@ -159,6 +162,20 @@ def test_a_whole_lab_is_graded_as_far_as_the_course_tells_it(shown: list[Any]) -
     assert "off by 1" in everything["text/html"]
     assert "off by 1" not in little["text/html"] + little["text/plain"]
     assert "0/4" in little["text/plain"]
+
+
+def test_labs_of_an_authors_own_folder_are_graded_too(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFRALENS_LABS", str(OWN))
+    asked: list[Any] = []
+    extension = kernel("x = 1")
+    ask: Any = SimpleNamespace(ask=lambda question: asked.append(question) or report(RIGHT))
+    extension.warm = ask
+    extension.grade("attacks/lab-01")
+    assert [(question["lab"], question["labs"]) for question in asked] == [
+        ("attacks/lab-01", [str(OWN)])
+    ]
 
 
 def test_hints_come_one_by_one_and_pages_are_shown(shown: list[Any]) -> None:

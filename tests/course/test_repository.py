@@ -200,6 +200,7 @@ def test_the_written_files_parse_and_name_where_the_kit_comes_from(course: Path)
     workflow = yaml.safe_load((course / ".github/workflows/grade.yml").read_text(encoding="utf-8"))
     grading, commenting = workflow["jobs"]["grade"], workflow["jobs"]["comment"]
     assert grading["env"]["GRADER_SOURCE"] == SOURCE
+    assert workflow[True] == {"push": {"branches-ignore": ["solutions"]}}  # YAML's "on"
     assert workflow["permissions"] == {"contents": "read"}
     assert "permissions" not in grading  # what was handed in runs without the right to write
     assert commenting["permissions"] == {"contents": "write"}
