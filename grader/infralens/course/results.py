@@ -62,8 +62,8 @@ class Result:
             report = data.pop("report")
             read = None if report is None else Report.from_json(json.dumps(report))
             result = cls(**data, report=read)
-            fields = (result.learner, result.assignment, result.lab, result.file, result.key)
-            fields += (result.remark,)
+            names = (result.learner, result.assignment, result.lab, result.file)
+            fields = (*names, result.key, result.remark)
             if not all(isinstance(field, str) for field in fields) or result.schema != SCHEMA:
                 raise ValueError("this is no result of InfraLens")
             return result
