@@ -125,13 +125,14 @@ def test_collect_follows_no_link_and_stops_at_no_pipe(exchange: Path, course: Pa
     secret = course / "source.ipynb"
     secret.write_text("answers", encoding="utf-8")
 
-    def handed_in(learner: str) -> Path:
-        folder = exchange / f"{learner}+lab-03+2026-11-30 10:00:00 UTC"
+    def handed_in(learner: str, at: str = "2026-11-30 10:00:00 UTC") -> Path:
+        folder = exchange / f"{learner}+lab-03+{at}"
         (folder / "data").mkdir(parents=True)
         (folder / "data/mine.txt").write_text("mine", encoding="utf-8")
         return folder
 
     handed_in("ada")
+    handed_in("eve", "whenever")
     bob, cleo = handed_in("bob"), handed_in("cleo")
     (bob / "scheduler.ipynb").symlink_to(secret)
     (bob / "all").symlink_to(course)
@@ -139,7 +140,7 @@ def test_collect_follows_no_link_and_stops_at_no_pipe(exchange: Path, course: Pa
     (cleo / "large").write_bytes(bytes(20_000))
     (exchange / "dan+lab-03+2026-11-30 10:00:00 UTC").symlink_to(bob)
     collected = collect_from(exchange, course)
-    assert collected == {f"{who}/lab-03/data/mine.txt": "mine" for who in ("ada", "bob")}
+    assert collected == {f"{who}/lab-03/data/mine.txt": "mine" for who in ("ada", "bob", "eve")}
 
 
 def test_no_name_moves_a_grade_to_another_column_or_is_a_formula(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,21 @@ from nbgrader.exchange.default import ExchangeCollect
 from infralens.regular import read_regular
 from infralens.show.harmless import one_line
 
+OLDEST = datetime(1970, 1, 1)  # nbgrader's times are of UTC and do not say so
+
 
 class CollectPlainFiles(ExchangeCollect):
     """Copies what nbgrader would copy, but for links, pipes and devices, which are told."""
+
+    def _path_to_record(self, path: str) -> dict[str, Any]:
+        """Whose a folder is, and of when. One whose name says no time counts as the oldest."""
+        try:
+            record: dict[str, Any] = super()._path_to_record(path)
+        except (ValueError, OverflowError):
+            name = Path(path).name
+            self.log.warning("%s says no time that can be read", one_line(name))
+            record = {"username": name.split("+")[0], "filename": name, "timestamp": OLDEST}
+        return record
 
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy one learner's folder. Who handed in too much is left out, and stops nobody."""
