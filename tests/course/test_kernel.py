@@ -155,7 +155,7 @@ def test_a_whole_lab_is_graded_as_far_as_the_course_tells_it(shown: list[Any]) -
     extension.grade("lab-03")
     extension.shell.user_ns["INFRALENS_TELLS"] = "points"
     extension.grade("")
-    assert [len(question["todos"]) for question in asked] == [7, 7]
+    assert [len(question["todos"]) for question in asked] == [8, 8]
     assert [question["tells"] for question in asked] == ["everything", "points"]
     everything, little = shown
     assert set(everything) == {"text/html", "text/plain"}
