@@ -44,3 +44,10 @@ def practice(labs: Iterable[Lab]) -> tuple[Practice, ...]:
             text = {key: " ".join(entry[key].split()) for key in ("asks", "answer")}
             found.append(Practice(entry["about"], text["asks"], text["answer"], points))
     return tuple(found)
+
+
+def about_page(page: str, served: Iterable[str], every: Iterable[Practice]) -> tuple[Practice, ...]:
+    """The questions about a page of the handbook, then those of the labs that it serves."""
+    order = {name: number for number, name in enumerate((page, *served))}
+    found = (one for one in every if one.about in order)
+    return tuple(sorted(found, key=lambda one: order[one.about]))

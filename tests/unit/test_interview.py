@@ -46,8 +46,16 @@ def test_a_run_that_ends_in_the_middle_prints_the_rest() -> None:
     assert "You ticked 1 of 6 points." in result.stdout
 
 
-def test_a_page_has_its_questions_and_an_unknown_name_a_sentence() -> None:
+def test_a_page_has_its_questions_and_those_of_its_labs_and_an_unknown_name_a_sentence() -> None:
     assert CliRunner().invoke(main, ["interview", "serving"], input="").exit_code == 0
+    told = CliRunner().invoke(main, ["interview", "controlnet"], input="").stdout
+    asked = [one.asks for one in PRACTICE if one.about in ("controlnet", "diffusers/lab-09")]
+    assert len(asked) == 2
+    assert all(question in " ".join(told.split()) for question in asked)
+    assert told.count("[ ] trade-off: ") == 2
+    empty = CliRunner().invoke(main, ["interview", "glossary"])
+    assert empty.exit_code == 2
+    assert "There are no interview questions about glossary." in empty.stderr
     result = CliRunner().invoke(main, ["interview", "lab-99"])
     assert result.exit_code == 2
     assert "There is no lab" in result.stderr

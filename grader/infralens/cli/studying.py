@@ -137,20 +137,24 @@ def interview(what: str | None) -> None:
     """Practise for an interview, with points to tick.
 
     A question, your answer, then a model answer. No grade is given. An empty line ends an answer;
-    without a terminal all is printed.
+    without a terminal all is printed. A page has its own questions and those of the labs it serves.
     """
-    from infralens.interview import practice
+    from infralens.curriculum import read_curriculum
+    from infralens.interview import about_page, practice
 
     labs = all_labs()
     every = practice(labs)
     if what is not None:
         try:
-            about = find_lab(what, labs).id
+            lab = find_lab(what, labs).id
+            every = tuple(one for one in every if one.about == lab)
         except UnknownLabError as error:
-            about = what.removeprefix("handbook/").removesuffix(".md")
-            if all(one.about != about for one in every):
+            page = what.removeprefix("handbook/").removesuffix(".md")
+            paths = [read_curriculum(place) for place in dict.fromkeys(lab.place for lab in labs)]
+            served = [step.name for path in paths for step in path.served(page)]
+            every = about_page(page, served, every)
+            if not every and not any(path.step(page) for path in paths):
                 raise UsageError(str(error)) from None
-        every = tuple(one for one in every if one.about == about)
     if not every:
         raise UsageError(f"There are no interview questions about {what or 'these labs'}.")
     console, ticked, told = terminal(), 0, 0
