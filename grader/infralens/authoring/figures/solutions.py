@@ -214,6 +214,50 @@ def side_by_side() -> Figure:
     return figure
 
 
+def tokens() -> Figure:
+    """Picture tokens over the size: of a square image, and of a video's frames."""
+    lab = "diffsynth/lab-01"
+    mine = solved(lab)
+    image = {"_class_name": "AutoencoderKL", "block_out_channels": [1] * 4, "latent_channels": 16}
+    flux = {"_class_name": "FluxTransformer2DModel", "in_channels": 64, "patch_size": 1}
+    wan_vae = {"_class_name": "AutoencoderKLWan", "dim_mult": [1, 2, 4, 4], "z_dim": 16}
+    wan_vae["temperal_downsample"] = [False, True, True]
+    wan = {"_class_name": "WanTransformer3DModel", "in_channels": 16, "patch_size": [1, 2, 2]}
+    ltx_vae = {"_class_name": "AutoencoderKLLTXVideo", "patch_size": 4, "patch_size_t": 1}
+    ltx_vae |= {"spatio_temporal_scaling": [True, True, True, False], "latent_channels": 128}
+    ltx = {"_class_name": "LTXVideoTransformer3DModel", "in_channels": 128, "patch_size": 1}
+    figure = sheet(WIDTH, 2.9, "")
+    left = figure.add_axes((0.1, 0.17, 0.38, 0.78))
+    right = figure.add_axes((0.6, 0.17, 0.38, 0.78))
+    sides = range(256, 2049, 128)
+    patch = solved(lab, "config-patch-only")
+    for of, label, colour, dash in zip(
+        (patch, mine),
+        ("patch_size 1 believed", "packed 2 × 2"),
+        SERIES[1::-1],
+        DASHES[1::-1],
+        strict=True,
+    ):
+        lengths = [of.sequence_length(image, flux, side, side, 1) for side in sides]
+        left.plot(sides, lengths, color=colour, linestyle=dash, label=label)
+    every = solved(lab, "frames-not-compressed")
+    videos = (
+        (every, wan_vae, wan, "Wan, every frame counted", 4),
+        (mine, wan_vae, wan, "Wan", 4),
+        (mine, ltx_vae, ltx, "LTX", 8),
+    )
+    order = (1, 0, 2)
+    for (of, vae, network, label, step), i in zip(videos, order, strict=True):
+        frames = range(1, 122, step)
+        lengths = [of.sequence_length(vae, network, 480, 832, count) for count in frames]
+        right.plot(frames, lengths, color=SERIES[i], linestyle=DASHES[i], label=label)
+    for axes, words in ((left, "side of a square image, pixels"), (right, "frames of 480 × 832")):
+        plain(axes, words, "picture tokens")
+        axes.set_yscale("log")
+        axes.legend(fontsize=8, frameon=False)
+    return figure
+
+
 def expectations() -> Figure:
     """What a perfect network says at five levels, for each thing that it may be asked for."""
     pictures = captioned_pictures(lab_02.PICTURES)
