@@ -67,6 +67,10 @@ def run(*words: str, **more: Any) -> Result:
         ),
         (["new", "mine", "lab-07", "x" * 5000, "--into", "labs"], "is no title"),
         (["new", "mine", "lab-07", "7 steps", "--into", "labs"], "begins with a number"),
+        (
+            ["new", "mine", "lab-07", "Seven", "--file", "../a.py", "--into", "labs"],
+            "no file's name",
+        ),
         (["new", "mine", "lab-\u0660\u0667", "Seven", "--into", "labs"], "no lab's name"),
         (["new", "mine", "lab-07", "\x1b[2J", "--into", "labs"], "is no title"),
         (["new", "mine", "lab-07", "a\udce9", "--into", "labs"], "is no title"),

@@ -78,6 +78,14 @@ def test_a_new_lab_has_any_title(tmp_path: Path, title: str) -> None:
             assert said.startswith(title)
 
 
+def test_a_new_labs_file_may_be_called_otherwise_than_its_title(tmp_path: Path) -> None:
+    begin_lab("mine", "lab-07", "Reading of Configs", tmp_path, "config.py")
+    lab = find_lab("mine/lab-07", find_labs([tmp_path]))
+    assert (lab.file, lab.stub.is_file()) == ("config.py", True)
+    assert (lab.suite / "test_config.py").is_file()
+    assert lab.page.read_text(encoding="utf-8").startswith("# Lab 07 (mine) · Reading of Configs")
+
+
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 def test_a_failure_without_a_name_sends_to_a_section(lab: Lab) -> None:
     read = [likely_reading(lab, todo.id) for todo in lab.todos]

@@ -15,8 +15,9 @@ from infralens import doctor, unstable
 
 PACKAGE = Path(infralens.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-# Documented for all their underscore: of named tuples, and of what diffusers writes into files.
+# Documented for all their underscore: of named tuples, and of what diffusers keeps in configs.
 PUBLIC = {"_replace", "_asdict", "_make", "_fields", "_class_name", "_diffusers_version"}
+PUBLIC |= {"_use_default_values"}
 CLASS_METHODS = {"from_pipe", "from_pretrained", "load_config", "save_lora_weights"}
 LIBRARIES = ("diffusers", "transformers", "peft", "torch", "_pytest", "pytest", "accelerate")
 EXPERIMENTAL = ("diffusers.modular_pipelines", "diffusers.guiders")

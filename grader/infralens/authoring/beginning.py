@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from infralens.labs import is_installed, own_place
+from infralens.labs import DEFAULT_TRACK, is_installed, own_place
 from infralens.regular import write_whole
 from infralens.stubs import stub_of
 
@@ -19,10 +19,13 @@ class BadNameError(ValueError):
     """A track, lab or title that cannot be used; the text says why."""
 
 
-def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]:
+def begin_lab(
+    track: str, lab: str, title: str, into: Path | None, file: str | None = None
+) -> list[Path]:
     """Write a new lab's files; nothing that is there already is touched.
 
-    `into` is a folder of labs outside the package (suites/, exercises/, solutions/).
+    `into` is a folder of labs outside the package (suites/, exercises/, solutions/). `file` is the
+    submission's name, by default the title's words.
     """
     match = re.fullmatch(r"lab-([0-9]{2})", lab)
     slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
@@ -39,7 +42,9 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
     suites, exercises, solutions = _roots(into)
     if list((suites / track).glob(f"lab_{match[1]}_*")):
         raise BadNameError(f"{track} has a {lab} already.")
-    folder, file = f"{lab}-{slug}", f"{slug.replace('-', '_')}.py"
+    folder, file = f"{lab}-{slug}", file or f"{slug.replace('-', '_')}.py"
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,60}\.py", file):
+        raise BadNameError(f"{file!r} is no file's name; it must look like scheduler_loop.py.")
     facts = {
         "title": title,
         "quoted": json.dumps(title, ensure_ascii=False),  # YAML's quoted texts hold JSON's
@@ -47,6 +52,7 @@ def begin_lab(track: str, lab: str, title: str, into: Path | None) -> list[Path]
         "lab": lab,
         "track": track,
         "number": int(match[1]),
+        "heading": f"Lab {match[1]}{'' if track == DEFAULT_TRACK else f' ({track})'} · {title}",
         "file": file,
         "page": f"{slug}.md" if into else "scheduler.md",
     }

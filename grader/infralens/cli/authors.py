@@ -178,14 +178,15 @@ def wrong(
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder of labs of your own; by default this checkout.",
 )
-def new(track: str, lab: str, title: str, into: Path | None) -> None:
+@click.option("--file", help="The submission's file; by default the title's words.")
+def new(track: str, lab: str, title: str, into: Path | None, file: str | None) -> None:
     """For authors: write the files of a new LAB, with this TITLE."""
     import shlex
 
     from infralens.authoring.beginning import BadNameError, begin_lab
 
     try:
-        written = begin_lab(track, lab, title, into)
+        written = begin_lab(track, lab, title, into, file)
     except BadNameError as error:
         raise UsageError(str(error)) from None
     except OSError as error:

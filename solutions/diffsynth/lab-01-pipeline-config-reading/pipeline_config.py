@@ -171,10 +171,9 @@ def sequence_length(vae: Config, denoiser: Config, height: int, width: int, fram
     pixels. frames: 1 for an image.
 
     Two ways lead to tokens. Either the network cuts patches itself: its in_channels is C, and its
-    patch_size says how large they are: a number, or Wan's (time, height, width). LTX cuts time by
-    patch_size_t besides. Or the pipeline packs k × k latent pixels into channels before:
-    in_channels is k²·C with k above 1, a token is one packed pixel, and the config's patch_size
-    says nothing more.
+    patch_size says how large they are: a number for height and width, or Wan's (time, height,
+    width). Or the pipeline packs k × k latent pixels into channels before: in_channels is k²·C with
+    k above 1, a token is one packed pixel, and the config's patch_size says nothing more.
 
     A video of F frames has (F − 1)/τ + 1 latent frames. Pixels that do not divide into latent
     pixels and those into patches, frames that are not τ·j + 1, latent frames that do not divide,
@@ -197,7 +196,7 @@ def sequence_length(vae: Config, denoiser: Config, height: int, width: int, fram
     if side > 1:
         patch = (1, side, side)
     elif isinstance(patch, int):
-        patch = (denoiser.get("patch_size_t", 1), patch, patch)
+        patch = (1, patch, patch)
     if (frames - 1) % temporal:
         raise ValueError(f"{frames} frames are not {temporal}·j + 1")
     latent = [(frames - 1) // temporal + 1]

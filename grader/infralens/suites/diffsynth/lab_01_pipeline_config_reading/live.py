@@ -92,24 +92,33 @@ def kl(levels: int, channels: int, **more: Any) -> Config:
 
 
 def dc(levels: int, channels: int) -> Config:
-    """AutoencoderDC with this many levels."""
+    """AutoencoderDC whose encoder has this many levels, and its decoder one more."""
     return saved(
         "AutoencoderDC",
         latent_channels=channels,
         attention_head_dim=4,
         encoder_block_out_channels=(8,) * levels,
-        decoder_block_out_channels=(8,) * levels,
+        decoder_block_out_channels=(8,) * (levels + 1),
         encoder_layers_per_block=(1,) * levels,
-        decoder_layers_per_block=(1,) * levels,
+        decoder_layers_per_block=(1,) * (levels + 1),
         encoder_qkv_multiscales=((),) * levels,
-        decoder_qkv_multiscales=((),) * levels,
+        decoder_qkv_multiscales=((),) * (levels + 1),
         encoder_out_shortcut=False,  # these want channels that divide
         decoder_in_shortcut=False,
     )
 
 
-def wan(levels: int, halved: tuple[bool, ...], channels: int, patch: int | None = None) -> Config:
-    """AutoencoderKLWan; it declares what the first of its kind had, 8 and 4, whatever it is."""
+def wan(
+    levels: int,
+    halved: tuple[bool, ...],
+    channels: int,
+    patch: int | None = None,
+    **declared: int,
+) -> Config:
+    """AutoencoderKLWan; it declares what the first of its kind had, 8 and 4, whatever it is.
+
+    `declared` are other fields, such as factors that are true.
+    """
     colors = 3 * (patch or 1) ** 2
     return saved(
         "AutoencoderKLWan",
@@ -123,6 +132,7 @@ def wan(levels: int, halved: tuple[bool, ...], channels: int, patch: int | None 
         patch_size=patch,
         in_channels=colors,
         out_channels=colors,
+        **declared,
     )
 
 
@@ -140,8 +150,10 @@ def qwen(levels: int, halved: tuple[bool, ...], channels: int) -> Config:
     )
 
 
-def ltx(scaling: tuple[bool, ...], patch: int, channels: int) -> Config:
-    """AutoencoderKLLTXVideo with a level for each entry of `scaling`."""
+def ltx(scaling: tuple[bool, ...], patch: int, channels: int, *, mirrored: bool = True) -> Config:
+    """AutoencoderKLLTXVideo with a level for each entry of `scaling`; a decoder that is no mirror
+    scales at every level.
+    """
     levels = len(scaling)
     return saved(
         "AutoencoderKLLTXVideo",
@@ -152,7 +164,7 @@ def ltx(scaling: tuple[bool, ...], patch: int, channels: int) -> Config:
         layers_per_block=(1,) * (levels + 1),
         decoder_layers_per_block=(1,) * (levels + 1),
         spatio_temporal_scaling=scaling,
-        decoder_spatio_temporal_scaling=scaling,
+        decoder_spatio_temporal_scaling=scaling if mirrored else (True,) * levels,
         decoder_inject_noise=(False,) * (levels + 1),
         downsample_type=("conv",) * levels,
         upsample_residual=(False,) * levels,
@@ -490,7 +502,8 @@ def other_numbers(path: str) -> bytes:
     moved = {
         name: value + 1 if value.is_floating_point() else value for name, value in state.items()
     }
-    return safetensors.torch.save(moved, {"format": "pt"})
+    data: bytes = safetensors.torch.save(moved, {"format": "pt"})
+    return data
 
 
 @dataclass(frozen=True)

@@ -127,17 +127,14 @@ def differences(one: Side, other: Side) -> dict[str, dict[str, tuple[Any, Any]]]
     """In what the objects of two pipelines differ."""
     found: dict[str, dict[str, tuple[Any, Any]]] = {}
     for component in {**one, **other}:
-        names = [side.get(component, {}).get("_class_name") for side in (one, other)]
+        a, b = (side.get(component, {"_class_name": None}) for side in (one, other))
         fields = {}
-        if names[0] != names[1]:
-            fields["_class_name"] = (names[0], names[1])
-        if None not in names:
-            left, right = (
-                live.made(name, side[component]).config
-                for name, side in zip(names, (one, other), strict=True)
-            )
-            both = set(live.parameters_of(names[0])) & set(live.parameters_of(names[1]))
-            for field in both:
+        if a["_class_name"] != b["_class_name"]:
+            fields["_class_name"] = (a["_class_name"], b["_class_name"])
+        if component in one and component in other:
+            left, right = (live.made(side["_class_name"], side).config for side in (a, b))
+            mine, theirs = (set(live.parameters_of(side["_class_name"])) for side in (a, b))
+            for field in mine & theirs:
                 if _listed(left[field]) != _listed(right[field]):
                     fields[field] = (left[field], right[field])
         if fields:
@@ -180,7 +177,7 @@ def test_what_is_written_out_is_no_difference(candidate: Any, draw: Draw) -> Non
     assert_differ(candidate, other, one, "the differences, the other way round")
 
 
-@todo("1.2")
+@todo("1.2", guards="fields that one side leaves to its class")
 def test_a_field_that_one_side_says_differs_from_the_default(candidate: Any, draw: Draw) -> None:
     """A field that only one side says is held against the default of the other side's class."""
     one: Side = {
@@ -200,7 +197,8 @@ def test_another_class_and_the_fields_that_both_have(
     candidate: Any, draw: Draw, left: str, right: str
 ) -> None:
     """Of two classes the shared fields are compared, each with its own class's default."""
-    one = {"scheduler": bare(left, **draw_betas(draw)), "vae": live.kl(2, 4)}
+    written = {"prediction_type": "epsilon", **draw_betas(draw)}  # the default of both
+    one = {"scheduler": bare(left, **written), "vae": live.kl(2, 4)}
     other = {"scheduler": bare(right, **draw_betas(draw)), "vae": live.kl(2, 4)}
     assert_differ(candidate, one, other, f"the differences of {left} and {right}")
     mine, theirs = draw_config(draw, left, "in memory"), draw_config(draw, right, "saved")
@@ -258,7 +256,7 @@ def draw_qwen(draw: Draw) -> Config:
 
 def draw_ltx(draw: Draw) -> Config:
     scaling = draw.choice([(True, True, False), (True, False), (True, False, False)])
-    return live.ltx(scaling, draw.choice([2, 4]), draw.integer(5, 9))
+    return live.ltx(scaling, draw.choice([2, 4]), draw.integer(5, 9), mirrored=False)
 
 
 def draw_cogvideox(draw: Draw) -> Config:
@@ -369,12 +367,15 @@ def test_the_sequence_is_as_long_as_in_a_run(candidate: Any, draw: Draw, name: s
 
 @todo("1.4", guards="the patch in time, and one of three by three")
 def test_patches_of_other_sides(candidate: Any, draw: Draw) -> None:
-    """A patch may hold several latent frames, and a pipeline may pack by more than two."""
+    """A patch may hold several latent frames, and a pipeline may pack by more than two.
+
+    This Wan compresses by 4, whatever it declares.
+    """
     c, rows, columns = draw.integer(3, 6), draw.integer(1, 3), draw.integer(4, 6)
     wan = denoiser("WanTransformer3DModel", in_channels=c, out_channels=c, patch_size=(2, 1, 2))
     latent_frames = 2 * draw.integer(2, 4)
     answer = candidate.sequence_length(
-        live.wan(4, (False, True, True), c), wan, 8 * rows, 16 * columns, 4 * latent_frames - 3
+        live.wan(3, (True, True), c), wan, 4 * rows, 8 * columns, 4 * latent_frames - 3
     )
     assert_equals(answer, value=latent_frames // 2 * rows * columns, what="patches of 2 × 1 × 2")
     flux = denoiser("FluxTransformer2DModel", in_channels=9 * c)
@@ -487,8 +488,11 @@ def draw_wan_wired(draw: Draw) -> Wired:
 
 
 def draw_wan_from_image(draw: Draw) -> Wired:
+    """Its VAE halves time once, and says so: a mask of four channels is wrong here."""
     parts, needs = draw_wan_wired(draw)
-    return parts, needs | {"in_channels": 2 * needs["in_channels"] + 4}
+    c = needs["in_channels"]
+    vae = live.wan(4, (False, False, True), c, scale_factor_temporal=2)
+    return {**parts, "vae": vae}, needs | {"in_channels": 2 * c + 2}
 
 
 WIRED: dict[str, tuple[str, Callable[[Draw], Wired]]] = {
@@ -535,7 +539,7 @@ def test_a_pipeline_runs_when_and_only_when_nothing_is_reported(
     """A live pipeline fails with what is reported, and runs once the field has what it needs."""
     parts, needs = WIRED[kind][1](draw)
     field = draw.choice(sorted(set(needs) - {"addition_time_embed_dim"}))
-    by = draw.choice([1, 2]) if field.endswith("channels") else 8
+    by = draw.choice([-1, 1, 2]) if field.endswith("channels") else draw.choice([-8, 8])
     fitting = put_together(kind, parts, needs)
     broken = put_together(kind, parts, needs, **{field: needs[field] + by})
     for configs, what in ((broken, f"a wrong {field}"), (fitting, "parts that fit")):
@@ -553,7 +557,9 @@ def test_every_fault_is_reported(candidate: Any, draw: Draw, kind: str) -> None:
     """With every field wrong, each is reported with what it has and what it needs."""
     parts, needs = WIRED[kind][1](draw)
     fields = sorted(set(needs) - {"addition_time_embed_dim"})
-    wrong = {field: needs[field] + draw.integer(1, 3) * 4 for field in fields}
+    wrong = {field: needs[field] + draw.integer(1, 12) for field in fields}
+    small = draw.choice(fields)
+    wrong[small] = needs[small] - draw.integer(1, 2)
     broken = put_together(kind, parts, needs, **wrong)
     answer = candidate.wiring_errors(kind, broken)
     slot = "unet" if "unet" in broken else "transformer"
@@ -611,7 +617,7 @@ PLANS = ["one for all", "named, with a default", "two named, without a default",
 def test_the_plan_is_what_from_pretrained_loads(candidate: Any, draw: Draw, dtype: str) -> None:
     """Each part's dtype, and the file whose numbers it has, are those of the loaded pipeline."""
     wanted, variant = draw_dtype(draw, dtype), draw.choice(["fp16", "bf16", "ema"])
-    having = draw.sample(WEIGHTS, draw.integer(1, 2))
+    having = draw.sample(WEIGHTS, 3 if dtype == "only a default" else draw.integer(1, 2))
     folder = live.Folder(variant, tuple(sorted(having)))
     answer = candidate.runtime_plan(folder.index(), folder.files(), wanted, variant)
     assert_equals(
