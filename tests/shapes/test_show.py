@@ -82,6 +82,7 @@ SEEN = {
     "diffusers/lab-08": "alpha-not-divided",
     "diffusers/lab-09": "window-counted-from-the-end",
     "diffusers/lab-10": "tiles-not-blended",
+    "diffsynth/lab-01": "frames-not-compressed",
     "diffsynth/lab-04": "step-from-scaled-latents",
     "diffsynth/lab-10": "bytes-added-up",
 }

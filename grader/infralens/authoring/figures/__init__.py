@@ -52,6 +52,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "steered": partial(shown, "lab-09", lab_09.draw),
     "seam": model.seam,
     "states": solutions.states,
+    "tokens": solutions.tokens,
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }
 """What is drawn, by the name of its file without `.png`."""

@@ -1,4 +1,4 @@
-"""Figures of labs 01 to 04: what their solutions compute, and how misconceptions look."""
+"""Figures of labs 01 to 04 and diffsynth's 01: what solutions compute, how misconceptions look."""
 
 from __future__ import annotations
 
@@ -231,15 +231,9 @@ def tokens() -> Figure:
     right = figure.add_axes((0.6, 0.17, 0.38, 0.78))
     sides = range(256, 2049, 128)
     patch = solved(lab, "config-patch-only")
-    for of, label, colour, dash in zip(
-        (patch, mine),
-        ("patch_size 1 believed", "packed 2 × 2"),
-        SERIES[1::-1],
-        DASHES[1::-1],
-        strict=True,
-    ):
+    for of, label, i in ((patch, "patch_size 1 believed", 1), (mine, "packed 2 × 2", 0)):
         lengths = [of.sequence_length(image, flux, side, side, 1) for side in sides]
-        left.plot(sides, lengths, color=colour, linestyle=dash, label=label)
+        left.plot(sides, lengths, color=SERIES[i], linestyle=DASHES[i], label=label)
     every = solved(lab, "frames-not-compressed")
     videos = (
         (every, wan_vae, wan, "Wan, every frame counted", 4),

@@ -13,6 +13,7 @@ DRAWN = {
     "diffusers/lab-08": "lab_08",
     "diffusers/lab-09": "lab_09",
     "diffusers/lab-10": "lab_10",
+    "diffsynth/lab-01": "sizes",
     "diffsynth/lab-04": "loop",
     "diffsynth/lab-10": "trace",
 }

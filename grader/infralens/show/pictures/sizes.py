@@ -1,4 +1,4 @@
-"""Config reading (lab 01 of diffsynth): picture tokens over the size, beside diffusers' own shapes."""
+"""Config reading (lab 01 of diffsynth): picture tokens over the size, beside diffusers' shapes."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def draw(mine: Any, seed: int) -> Figure:
         answers = [mine.sequence_length(config, network, *size) for size in sizes]
         tokens = [number(answer, "sequence_length") for answer in answers]
         axes.plot(over, counts, color=LIBRARY, linewidth=6, alpha=0.3)
-        ring = {"marker": marker, "markersize": 9, "markerfacecolor": "none", "linestyle": "none"}
-        axes.plot(over, tokens, color=MINE, label=f"{name}, yours", **ring)
+        label = f"{name}, yours"
+        axes.plot(over, tokens, marker, color=MINE, markersize=9, mfc="none", label=label)
     for axes, words in ((left, "side of a square image, pixels"), (right, "frames of 480 × 832")):
         axes.plot([], [], color=LIBRARY, linewidth=6, label="diffusers")
         plain(axes, words, "picture tokens")
