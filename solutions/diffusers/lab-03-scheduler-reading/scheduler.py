@@ -413,8 +413,8 @@ class DPMSolver2M:
     """3.8 · DPM-Solver++ of second order, multistep: the guess before, remembered, bends the step.
 
     prediction_type is "epsilon" or "v_prediction" (another: ValueError). Samples are in training
-    units, as DDIM's: x = α·x0 + s·ε with α = √ᾱ, s = √(1 − ᾱ) and σ = s / α. Each step is exact but
-    for x0, which is taken as a line in λ = log(α / s), through this guess and the one before.
+    units, as DDIM's: x = α·x0 + γ·ε with α = √ᾱ, γ = √(1 − ᾱ) and σ = γ / α. Each step is exact but
+    for x0, which is taken as a line in λ = log(α / γ), through this guess and the one before.
 
     A step is of first order, with x0 constant, where there is no guess before it, and where it is
     the run's last and either ends at σ = 0, or the run has fewer than 15 steps and
@@ -453,7 +453,7 @@ class DPMSolver2M:
         ### END SOLUTION
 
     def _weights(self, sigma: float) -> tuple[float, float, float]:
-        """3.8 · A helper you may use or delete: (α, s, λ) of a noise level, λ of σ = 0 too."""
+        """3.8 · A helper you may use or delete: (α, γ, λ) of a noise level, λ of σ = 0 too."""
         ### BEGIN SOLUTION
         signal = 1 / math.hypot(sigma, 1)
         spread = sigma * signal
