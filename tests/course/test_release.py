@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -17,7 +19,7 @@ from infralens.cli import main
 from infralens.course import nbgrader
 from infralens.course.nbgrader import BEGIN, ReleaseError, Wanted, release_labs
 from infralens.course.notebooks import source_notebook
-from infralens.course.record import RecordError, read_record
+from infralens.course.record import Assignment, RecordError, read_record
 from infralens.course.release_passes import AuditRelease, GivenAwayError
 from infralens.labs import Lab, Place, find_lab, find_labs
 from infralens.pages import pieces
@@ -245,11 +247,19 @@ def test_what_is_asked_of_a_release_reaches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Wanted] = []
-    monkeypatch.setattr(nbgrader, "release_labs", lambda *given: asked.append(given[2]) or [])
+
+    def released(course: Path, labs: Iterable[Lab], wanted: Wanted, own: object) -> Iterator[Any]:
+        asked.append(wanted)
+        decided = Assignment(LAB.id, 1, "points", {"3.3": 6, "3.1": 2}, explain=5)
+        yield nbgrader.Released("lab-03", LAB, decided, released=True)
+
+    monkeypatch.setattr(nbgrader, "release_labs", released)
     words = [*("--points", "3.3=6", "--points", "3.1 = 0"), *("--tells", "name")]
     given = ["release", "nbgrader", str(tmp_path / "c"), "lab-03", *words, "--explain-points", "5"]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 0, done.output
+    said = "Scheduler Reading: 13 points; before the deadline a check tells the points alone\n"
+    assert said in done.output
     assert asked == [Wanted(tells="name", explain=5, points={LAB.id: {"3.3": 6, "3.1": 0}})]
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from infralens.course.gradescope import Visibility
     from infralens.course.record import Tells
 
+TOLD = {"everything": "everything", "name": "the name of a mistake", "points": "the points alone"}
+
 
 @main.group()
 def release() -> None:
@@ -132,8 +134,13 @@ def nbgrader_command(
         for done in release_labs(course, chosen, wanted, own):
             if not done.released:
                 stuck.append(done.assignment)
-            mark = "released" if done.released else "unchanged"
-            click.echo(f"{mark}  {done.assignment}  {done.lab.title}")
+            line, decided = f"{done.assignment}  {done.lab.title}", done.decided
+            if done.released:
+                worth = sum(decided.points.values()) + decided.explain
+                told = f"before the deadline a check tells {TOLD[decided.tells]}"
+                click.echo(f"released  {line}: {worth} points; {told}")
+            else:
+                click.echo(f"unchanged  {line}")
             for remark in done.remarks:
                 click.echo(f"    {remark}")
     except (RecordError, ReleaseError) as error:

@@ -93,10 +93,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Released:
-    """What became of one lab. `remarks` are sentences for the instructor."""
+    """What became of one lab, and what was decided. `remarks` are sentences for the instructor."""
 
     assignment: str
     lab: Lab
+    decided: Assignment
     released: bool
     remarks: tuple[str, ...] = ()
 
@@ -150,7 +151,7 @@ def _release_one(
             f"{_counted(handed_in)} came with other cells ({', '.join(sorted(differing)[:6])}), "
             "and nbgrader adds and removes none after that: it stays as it was released."
         )
-        return Released(name, lab, released=False, remarks=(said,))
+        return Released(name, lab, decided, released=False, remarks=(said,))
     remarks = []
     source = course / "source" / name / f"{notebook_of(lab)}.ipynb"
     kept = _keep_edited(course, source, notebook)
@@ -172,7 +173,7 @@ def _release_one(
             raise ReleaseError(f"{name} was not released: {_reason(result)}")
         for finding in auditor.audit(course / "release" / name):  # files beside the notebook too
             raise ReleaseError(f"{name} was not released: {finding}")
-    return Released(name, lab, released=True, remarks=tuple(remarks))
+    return Released(name, lab, decided, released=True, remarks=tuple(remarks))
 
 
 def _counted(submissions: int) -> str:
