@@ -33,10 +33,10 @@ MOST_SIZE, MOST_LETTERS = 8, 24
 
 PLACES = {
     "tokenizer": (1.0, 20.0),
-    "text_encoder": (25.0, 20.0),
-    "unet": (49.0, 20.0),
+    "text_encoder": (24.0, 20.0),
+    "unet": (50.0, 20.0),
     "generator": (1.0, 4.5),
-    "scheduler": (49.0, 4.5),
+    "scheduler": (50.0, 4.5),
     "vae": (81.5, 4.5),
 }
 """Where a component stands: the lower left corner of its box, in a panel of 100 × 30."""
@@ -92,7 +92,7 @@ def panel(
         else:
             place.axis("off")
             words = f"{_short(kind)}:\nnot started"
-            place.text(0.5, 0.5, words, fontsize=7, color=FAINT, ha="center")
+            place.text(0.5, 0.5, words, fontsize=8, color=FAINT, ha="center")
     if graph.calls.get("vae"):
         axes.add_patch(_line((89.25, 13.5), (89.25, 18.0), colour))
     names = sorted(right.classes)
@@ -100,7 +100,7 @@ def panel(
     missing = [name for name in names if name not in graph.classes]
     said = [f"left out when it was saved: {', '.join(out)}"] * bool(out)
     said += [f"not in your index: {', '.join(missing)}"] * bool(missing)
-    axes.text(1.0, 0.8, "      ".join(said), fontsize=7.5, color=FAINT)
+    axes.text(1.0, 0.8, "      ".join(said), fontsize=8, color=FAINT)
 
 
 def _box(axes: Axes, name: str, graph: Graph) -> FancyBboxPatch:
@@ -119,12 +119,12 @@ def _box(axes: Axes, name: str, graph: Graph) -> FancyBboxPatch:
     axes.add_patch(box)
     words = _words(name, graph) if there else ["not loaded"]
     middle = left + BOX[0] / 2
-    axes.text(middle, bottom + 6.5, name, fontsize=9, weight="bold", color=INK, ha="center")
+    axes.text(middle, bottom + 6.5, name, fontsize=10, weight="bold", color=INK, ha="center")
     axes.text(
         middle,
-        bottom + 5.7,
+        bottom + 5.8,
         "\n".join(words),
-        fontsize=7,
+        fontsize=8,
         color=INK,
         ha="center",
         va="top",
@@ -146,16 +146,20 @@ def _words(name: str, graph: Graph) -> list[str]:
 def _arrow(axes: Axes, start: FancyBboxPatch, end: FancyBboxPatch, words: str, colour: str) -> None:
     """An arrow from box to box with the shape of what is handed over; arrows back lie beside it."""
     (ax, ay), (bx, by) = ((b.get_x() + BOX[0] / 2, b.get_y() + BOX[1] / 2) for b in (start, end))
-    upright_one = ax == bx
-    aside = 4.5 * (1 if by > ay else -1) if upright_one else 0.0
-    axes.add_patch(_line((ax + aside, ay), (bx + aside, by), colour, start, end))
-    x, y = (ax + bx) / 2 + aside, (ay + by) / 2
-    where: dict[str, Any] = {"ha": "center", "va": "center" if ax != bx and ay != by else "bottom"}
-    if upright_one:
-        where = {"ha": "left" if aside > 0 else "right", "va": "center"}
-        x += 0.7 * (1 if aside > 0 else -1)
-    paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
-    axes.text(x, y + 0.4 * (ay == by), words, fontsize=7, color=colour, bbox=paper, **where)
+    upright_one, level = ax == bx, ay == by
+    side = (1 if by > ay else -1) if upright_one else 0
+    ax, bx = ax + 4.5 * side, bx + 4.5 * side
+    axes.add_patch(_line((ax, ay), (bx, by), colour, start, end))
+    axes.text(
+        (ax + bx) / 2 + 0.7 * side,
+        (ay + by) / 2 + 0.4 * level,
+        words,
+        fontsize=8,
+        color=colour,
+        ha=("center", "left", "right")[side],
+        va="bottom" if level else "center",
+        bbox={"facecolor": "none" if level or upright_one else PAPER, "edgecolor": "none"},
+    )
 
 
 def _line(
