@@ -21,7 +21,7 @@ logging.set_verbosity_error()  # each guider says that guiders are experimental
 def guided_number() -> float:
     """0.2 + 7.5 · (0.6 − 0.2): far beyond the conditional prediction. Guidance extrapolates."""
     guider = ClassifierFreeGuidance(guidance_scale=7.5)
-    return float(guider.forward(torch.tensor(0.6), torch.tensor(0.2)).pred)
+    return float(guider.forward(torch.tensor(0.6), torch.tensor(0.2))[0])
 
 
 @question(
@@ -32,7 +32,7 @@ def counted_as_diffusers_does() -> float:
     scale is w + 1. A guider can be told which (use_original_formulation)."""
     uncond, cond = torch.tensor(1.0), torch.tensor(2.0)
     guider = ClassifierFreeGuidance(guidance_scale=4.0, use_original_formulation=True)
-    return float((guider.forward(cond, uncond).pred - uncond) / (cond - uncond))
+    return float((guider.forward(cond, uncond)[0] - uncond) / (cond - uncond))
 
 
 def rows_seen(name: str, steps: int, prompts: int, scale: float) -> int:

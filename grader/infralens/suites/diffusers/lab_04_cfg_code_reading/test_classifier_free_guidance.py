@@ -64,7 +64,7 @@ def test_the_guided_prediction_lies_on_the_line(candidate: Any, draw: Draw, kind
     uncond, cond, scale = draw.latents(*shape), draw.latents(*shape), draw_scale(draw, kind)
     assert_matches(
         candidate.combine(uncond, cond, scale),
-        library=lambda: ClassifierFreeGuidance(guidance_scale=scale).forward(cond, uncond).pred,
+        library=lambda: ClassifierFreeGuidance(guidance_scale=scale).forward(cond, uncond)[0],
         truth=lambda: guided(torch.cat([uncond, cond]), scale),
         what="the guided prediction",
     )
@@ -78,7 +78,7 @@ def test_half_precision_predictions_stay_so(candidate: Any, draw: Draw, dtype: t
     scale = draw_scale(draw, "usual")
     assert_matches(
         candidate.combine(uncond, cond, scale),
-        library=lambda: ClassifierFreeGuidance(guidance_scale=scale).forward(cond, uncond).pred,
+        library=lambda: ClassifierFreeGuidance(guidance_scale=scale).forward(cond, uncond)[0],
         truth=lambda: guided(torch.cat([uncond, cond]), scale),
         what="the guided prediction",
     )
