@@ -1,12 +1,12 @@
 """Lab 04 · Scheduler loop reading: the few lines that every pipeline turns on.
 
 Goal: see the loop as the spine of an inference trace. The scheduler's timesteps say how often it
-turns, the denoiser is asked once a turn, and the latents are the state that goes from turn to turn.
+turns, the denoiser is asked once an iteration, and the latents are the state that goes on.
 Everything else (guidance, a progress bar, an image to start from, one seed an image) is a small
 change to these lines, and each change has one place.
 
 Symbols: B = images in the batch, C, H, W = channels, height and width of the latents, n = steps
-asked for, t = a timestep, i = the number of a turn, from 0.
+asked for, t = a timestep, i = the number of an iteration, from 0.
 
 The denoiser is a function (latents, t, condition) -> prediction, shaped like the latents. Call it
 by position; t may go as it comes from the scheduler or as a number.
@@ -54,8 +54,8 @@ def denoise(
     generator: None, one, or a list of B, for the steps that draw noise; hand it as it is to `step`,
     and only where `step` has a parameter of that name. Returns (B, C, H, W).
 
-    Once: set_timesteps, and the noise times init_noise_sigma. In a turn: the denoiser sees what
-    scale_model_input makes of the state; step gets the denoiser's answer and the state itself.
+    Once: set_timesteps, and the noise times init_noise_sigma. In an iteration: the denoiser sees
+    what scale_model_input makes of the state; step gets the denoiser's answer and the state itself.
     What a scheduler does not have (hasattr) is passed over.
 
     Source: StableDiffusionPipeline.__call__ and its prepare_extra_step_kwargs.
@@ -84,14 +84,14 @@ def denoise_from(
     """4.2 · The loop begun in its middle: image to image.
 
     scheduler: any of the six but PNDM. original: (B, C, H, W), clean latents. noise: the same
-    shape, standard normal. strength: 0 to 1, the share of the run that is made. generator: as in
+    shape, standard normal. strength: 0 to 1, the fraction of the run that is made. generator: as in
     4.1. Returns (B, C, H, W).
 
     Of n steps, int(n·strength) are made, the last ones; none left is a ValueError. The timesteps of
     the n − int(n·strength) steps before them are cut off: that many times `order`. Where there is a
     set_begin_index it is told how many timesteps were cut off. Then add_noise (or scale_noise)
-    brings the original to the first timestep that is kept, at strength 1 as well, and the turns of
-    4.1 follow. init_noise_sigma plays no part: add_noise knows how much noise a timestep has. It
+    brings the original to the first timestep that is kept, at strength 1 as well, and the loop of
+    4.1 follows. init_noise_sigma plays no part: add_noise knows how much noise a timestep has. It
     wants its timesteps as a tensor, (B,) or (1,), not 0-d.
 
     Source: Meng et al. 2022 (SDEdit, arXiv 2108.01073); StableDiffusionImg2ImgPipeline.__call__ and
@@ -121,16 +121,16 @@ def denoise_watched(
     """4.3 · The loop of 4.1 with somebody looking on: a callback, and a progress bar.
 
     scheduler: DDIM, Euler, Heun or PNDM. The rest is as in 4.1, without a generator. After every
-    step, on_step(i, t, latents) is called by position: the number of the turn, its timestep and the
-    state that step made. When it returns True, no further turn is made.
+    step, on_step(i, t, latents) is called by position: the iteration's number, its timestep and
+    the state that step made. When it returns True, no further iteration is made.
 
-    Returns (latents, progress). latents: (B, C, H, W), the state after the last turn that was made.
-    progress: the numbers i of the turns after which a bar of n steps moves on, in order. With
-    warmup = len(timesteps) − n·order those are the turns where
+    Returns (latents, progress). latents: (B, C, H, W), the state after the last iteration made.
+    progress: the numbers i of the iterations after which a bar of n steps moves on, in order. With
+    warmup = len(timesteps) − n·order those are the iterations where
 
         i + 1 > warmup and (i + 1) is a multiple of order,  or  i is the last of all timesteps.
 
-    The turn that on_step stopped counts as every other. Heun, n = 5: turns 1, 3, 5, 7 and 8.
+    The iteration that on_step stopped counts as every other. Heun, n = 5: 1, 3, 5, 7 and 8.
 
     Source: StableDiffusionPipeline.__call__, its callback_on_step_end and progress_bar.
 
@@ -160,15 +160,15 @@ def guided_window(
     start: float,
     end: float,
 ) -> Tensor:
-    """4.4 · The loop of 4.1, guided in a part of its turns only.
+    """4.4 · The loop of 4.1, guided in a part of its iterations only.
 
     scheduler: DDIM, Euler or FlowMatchEuler, one timestep a step. latents: as in 4.1. negative,
-    positive: (B, L, D), the conditions of the two branches. scale: w above 1. start, end: shares of
-    the run, 0 to 1. Returns (B, C, H, W).
+    positive: (B, L, D), the conditions of the two branches. scale: w above 1. start, end: fractions
+    of the run, 0 to 1. Returns (B, C, H, W).
 
-    Guidance is on in turn i when int(start·n) ≤ i < int(end·n). On: one call of the denoiser with a
-    batch of 2B, the negative half first, and step gets u + w·(c − u). Off: one call of batch B with
-    `positive`, and step gets its answer.
+    Guidance is on in iteration i when int(start·n) ≤ i < int(end·n). On: one call of the denoiser
+    with a batch of 2B, the negative half first, and step gets u + w·(c − u). Off: one call of batch
+    B with `positive`, and step gets its answer.
 
     Source: Kynkäänniemi et al. 2024 (arXiv 2404.07724); ClassifierFreeGuidance(start, stop) in
     diffusers.guiders, its _is_cfg_enabled.

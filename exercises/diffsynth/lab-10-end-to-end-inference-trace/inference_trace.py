@@ -37,7 +37,7 @@ Event = dict[str, Any]
 Note = Callable[[Any, float, float], object]  # told what was given, and when: called and done
 # In the order in which a run comes to them; denoise and step take turns.
 STAGES = ("encode", "denoise", "step", "decode", "output")
-# mean_abs of two runs may differ by this share before the runs are different.
+# mean_abs of two runs may differ by this fraction before the runs are different.
 ROUNDING = 1e-3
 
 

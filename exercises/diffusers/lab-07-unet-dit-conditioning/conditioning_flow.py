@@ -2,7 +2,7 @@
 
 Goal: see that a UNet and a diffusion transformer keep one contract, latents in and latents of the
 same shape out, and differ in the way between. A condition (timestep, prompt, class, image size)
-becomes a vector or a row of vectors, and enters by addition, by attention, or by shifting and
+becomes a vector or a sequence of vectors, and enters by addition, by attention, or by shifting and
 scaling a normalisation. The backbone is an architecture. What its output means (ε, v, x0) is the
 objective's business and stands nowhere in this file.
 
@@ -82,7 +82,7 @@ def cross_attention(
 
 
 def patchify(latents: Tensor, patch: int) -> Tensor:
-    """7.3 · Latents as a row of tokens: one for each square of patch × patch latents.
+    """7.3 · Latents as a sequence of tokens: one for each square of patch × patch latents.
 
     latents: (B, C, H, W), both sides multiples of patch. Returns
     (B, (H / patch)·(W / patch), patch·patch·C) in the same dtype. Tokens go along the rows of

@@ -105,7 +105,7 @@ def tiled_decode(
     tile becomes (1 − y/n)·(row y of the last n rows of its neighbour) + (y/n)·(its own row y). Then
     each tile's first (tile − overlap)·upscale rows and columns are put together.
 
-    Source: AutoencoderKL.tiled_decode, which keeps the overlap as a share of the tile.
+    Source: AutoencoderKL.tiled_decode, which keeps the overlap as a fraction of the tile.
 
     >>> decode = lambda z: z.repeat_interleave(2, 2).repeat_interleave(2, 3)
     >>> latents = torch.tensor([0.0, 1.0, 2.0]).reshape(1, 1, 1, 3)

@@ -31,12 +31,12 @@ def run_from_text(name: str, steps: int) -> tiny.Run:
 
 
 @question(
-    "HeunDiscreteScheduler, 5 steps: after which turns of the loop, counted from 0, does the bar "
-    "of StableDiffusionPipeline move?"
+    "HeunDiscreteScheduler, 5 steps: after which iterations of the loop, counted from 0, does the "
+    "bar of StableDiffusionPipeline move?"
 )
 def bar_of_heun() -> tuple[int, ...]:
-    """Nine turns, two for every step but the last. The bar moves when a step is whole, and at the
-    end."""
+    """Nine iterations, two for every step but the last. The bar moves when a step is whole, and at
+    the end."""
     return tuple(run_from_text("HeunDiscreteScheduler", 5).progress)
 
 
@@ -78,8 +78,8 @@ def steps_of_stable_diffusion_3() -> int:
 
 
 @question(
-    "ClassifierFreeGuidance(start=0.25, stop=0.75), 10 steps: which turns, counted from 0, are "
-    "guided?"
+    "ClassifierFreeGuidance(start=0.25, stop=0.75), 10 steps: which iterations, counted from 0, "
+    "are guided?"
 )
 def guided_turns() -> tuple[int, ...]:
     """int(2.5) = 2 up to int(7.5) = 7, which is no longer guided. ControlNet's rule for the same

@@ -40,7 +40,7 @@ def draw_scheduler(draw: Draw, name: str) -> Any:
     """A scheduler of this class, with a schedule of its own."""
     if name == FLOW:
         return schedulers.scheduler(name, shift=draw.uniform(3, 6))
-    # With leading, init_noise_sigma is just what scale_model_input divides by in the first turn.
+    # With leading, init_noise_sigma is what scale_model_input divides by in the first iteration.
     return schedulers.scheduler(name, timestep_spacing=draw.choice(["linspace", "trailing"]))
 
 
@@ -75,7 +75,7 @@ def draw_generator(draw: Draw) -> Callable[[], torch.Generator]:
 def assert_same_run(
     denoiser: Recorded, seen: tiny.LentScheduler, run: Callable[[], tiny.Run]
 ) -> None:
-    """Turn by turn, the denoiser and scheduler.step were given what the library gives them."""
+    """In each iteration the denoiser and scheduler.step were given what the library gives them."""
     mine = tiny.Run(denoiser.calls, seen.steps)
     assert_equals(
         told(mine.calls),
@@ -118,7 +118,7 @@ def plain_run(
 @todo("4.1", guards="the state, apart from what the denoiser is shown of it")
 @pytest.mark.parametrize("name", [EULER, HEUN])
 def test_step_is_given_the_state_itself(candidate: Any, draw: Draw, name: str) -> None:
-    """step gets the scaled noise at first, then what it made itself in the turn before."""
+    """step gets the scaled noise at first, then what it made itself in the iteration before."""
     library, n = draw_scheduler(draw, name), draw.integer(3, 4)
     latents = draw_latents(draw)
     scheduler, seen = tiny.lend(candidate, schedulers.twin(library))
@@ -271,7 +271,7 @@ def draw_image_to_image(draw: Draw, kind: str) -> tuple[Any, ...]:
 def test_the_run_from_an_image_is_that_of_the_pipeline(
     candidate: Any, draw: Draw, name: str, kind: str
 ) -> None:
-    """First timestep, begin_index and every turn are StableDiffusionImg2ImgPipeline's."""
+    """First timestep, begin_index and every iteration are StableDiffusionImg2ImgPipeline's."""
     original, n, strength, condition, generator = draw_image_to_image(draw, kind)
     pipe = tiny.pipeline(
         "StableDiffusionImg2ImgPipeline", draw_scheduler(draw, name), original.device
@@ -451,7 +451,7 @@ def test_the_watched_run_begins_as_a_run_of_its_own(candidate: Any, draw: Draw, 
 @todo("4.3")
 @pytest.mark.parametrize("name", [EULER, HEUN, PNDM])
 def test_the_bar_moves_once_a_step(candidate: Any, draw: Draw, name: str) -> None:
-    """progress holds the turns after which the bar of StableDiffusionPipeline is updated."""
+    """progress holds the iterations after which the bar of StableDiffusionPipeline is updated."""
     answer, *_, run = watched(candidate, draw, name, None, draw.integer(3, 6))
     _, progress = unpack(answer, "latents", "progress")
     assert_equals(progress, library=lambda: run().progress, what="progress")
@@ -460,7 +460,7 @@ def test_the_bar_moves_once_a_step(candidate: Any, draw: Draw, name: str) -> Non
 @todo("4.3")
 @pytest.mark.parametrize(("name", "turn"), [(HEUN, "even"), (HEUN, "odd"), (PNDM, "even")])
 def test_true_stops_the_run(candidate: Any, draw: Draw, name: str, turn: str) -> None:
-    """After on_step returns True no turn is made; the run so far is what is returned."""
+    """After on_step returns True no iteration is made; the run so far is what is returned."""
     stop_at, n = 2 if turn == "even" else draw.choice([1, 3]), draw.integer(5, 6)
     answer, denoiser, on_step, _, run = watched(candidate, draw, name, stop_at, n)
     latents, progress = unpack(answer, "latents", "progress")
@@ -468,18 +468,18 @@ def test_true_stops_the_run(candidate: Any, draw: Draw, name: str, turn: str) ->
         on_step.calls,
         library=lambda: run().watched,
         names=("i", "t", "latents"),
-        of=f"on_step, which returned True in turn {stop_at},",
+        of=f"on_step, which returned True in iteration {stop_at},",
     )
     assert_equals(
         told(denoiser.calls),
         library=lambda: told(run().calls),
-        what=f"the calls of the denoiser, stopped in turn {stop_at}",
+        what=f"the calls of the denoiser, stopped in iteration {stop_at}",
     )
     assert_equals(progress, library=lambda: run().progress, what="progress")
     assert_agrees(latents, library=lambda: run().latents, what="the latents when it stopped")
 
 
-# First guided turn and first one that is not again. No window is the same from both ends.
+# First guided iteration and first one that is not again. No window is the same from both ends.
 WINDOWS = [
     (n, first, stop)
     for n in range(6, 11)
@@ -490,7 +490,7 @@ WINDOWS = [
 
 
 def draw_window(draw: Draw, kind: str) -> tuple[int, float, float]:
-    """Steps and a window: its ends a little or much behind whole turns, or none, or all."""
+    """Steps and a window: its ends a little or much behind whole iterations, or none, or all."""
     n, first, stop = draw.choice(WINDOWS)
     little = draw.uniform(0.1, 0.25), draw.uniform(0.3, 0.45)
     much = draw.uniform(0.55, 0.7), draw.uniform(0.75, 0.9)
@@ -556,20 +556,20 @@ def rows(calls: list[tuple[Any, ...]]) -> list[int]:
 
 
 def assert_same_rows(denoiser: Recorded, run: Callable[[], tiny.Run]) -> None:
-    """The denoiser had 2B rows in the same turns."""
+    """The denoiser had 2B rows in the same iterations."""
     assert_equals(
         rows(denoiser.calls),
         library=lambda: rows(run().calls),
-        what="how many rows the denoiser had, turn by turn",
+        what="how many rows the denoiser had, iteration by iteration",
     )
 
 
-@todo("4.4", guards="which turns are guided, before it is asked what is in them")
+@todo("4.4", guards="which iterations are guided, before it is asked what is in them")
 @pytest.mark.parametrize(("name", "kind"), [(FLOW, "a little"), (DDIM, "much"), (EULER, "none")])
 def test_the_window_holds_the_guiders_turns(
     candidate: Any, draw: Draw, name: str, kind: str
 ) -> None:
-    """Calls of 2B rows come in the turns in which ClassifierFreeGuidance is on, else of B rows."""
+    """Calls of 2B rows come in the iterations in which ClassifierFreeGuidance is on, else of B."""
     _, denoiser, _, run = guided(candidate, draw, name, kind)
     assert_same_rows(denoiser, run)
 

@@ -42,11 +42,11 @@ def still_zero() -> int:
 
 @question(
     "Ten steps with `HeunDiscreteScheduler`, control_guidance_start 0.25, control_guidance_end "
-    "0.75: at how many turns is the conditioning scale not 0?"
+    "0.75: at how many iterations is the conditioning scale not 0?"
 )
 def turns_with_heun() -> int:
-    """9. Heun makes 2·10 − 1 = 19 turns. Turns 5 to 13 lie whole between a quarter and three
-    quarters of them: 5/19 = 0.263 and 14/19 = 0.737."""
+    """9. Heun makes 2·10 − 1 = 19 iterations. Those from 5 to 13 lie whole between a quarter
+    and three quarters of them: 5/19 = 0.263 and 14/19 = 0.737."""
     scales = nets.scales_of_a_run(HeunDiscreteScheduler(), 10, 0.25, 0.75)
     return sum(scale != 0 for scale in scales)
 

@@ -465,12 +465,12 @@ def assert_keeps(
         assert_equals(
             [comparable(keeps) for keeps in answer] if listed else answer,
             library=functools.partial(nets.scales_of_a_run, scheduler, steps, start, end),
-            what=f"{n} turns, start {start}, end {end}",
+            what=f"{n} iterations, start {start}, end {end}",
         )
 
 
 def on_the_edge(n: int) -> list[int]:
-    """The turns k whose share of n turns is one float however it is written: k / n, k·(1 / n).
+    """The iterations k whose fraction of n is one float however it is written: k / n, k·(1 / n).
 
     Elsewhere i < start·n and i / n < start may differ by a rounding, and both are right.
     """
@@ -478,10 +478,10 @@ def on_the_edge(n: int) -> list[int]:
 
 
 def draw_window(draw: Draw, n: int, *, late: bool = False) -> tuple[float, float]:
-    """Start early (or late) in a turn of the first half of the run, end late in one of the second.
+    """Start early (or late) in an iteration of the first half, end late in one of the second.
 
-    Early, rounding moves both, cutting to whole turns moves the start; and the start is late enough
-    in the run for n − 1 in place of n to move it too. Late, the turn's middle lies before it.
+    Early, rounding moves both, cutting to whole iterations moves the start; and the start is late
+    enough in the run for n − 1 in place of n to move it too. Late, the middle lies before it.
     """
     first, last = draw.integer(math.ceil(0.3 * n), n // 2 - 1), draw.integer(n // 2 + 2, n - 1)
     begins = draw.uniform(0.6, 0.8) if late else draw.uniform(0.1, 0.25)
@@ -496,11 +496,11 @@ def test_a_turn_counts_when_it_lies_whole_in_the_window(
 ) -> None:
     """The zeros and ones are the conditioning scales of StableDiffusionControlNetPipeline."""
     scheduler, steps = DDIMScheduler(clip_sample=False), draw.integer(12, 24)
-    if kind == "Heun":  # two turns a step, but one in the last
+    if kind == "Heun":  # two iterations a step, but one in the last
         scheduler, steps = HeunDiscreteScheduler(), draw.integer(7, 12)
     scheduler.set_timesteps(num_inference_steps=steps)
     n = len(scheduler.timesteps)
-    # First one that begins with a turn: cutting to whole turns does not move that.
+    # First one that begins with an iteration: cutting to whole iterations does not move that.
     edge = draw.choice([k for k in on_the_edge(n) if k < n // 2])
     late, *early = (draw_window(draw, n, late=late) for late in (True, False, False))
     assert_keeps(candidate, scheduler, steps, [(edge / n, late[1]), late, *early])
@@ -508,7 +508,7 @@ def test_a_turn_counts_when_it_lies_whole_in_the_window(
 
 @todo("9.4")
 def test_a_turn_that_begins_or_ends_with_the_window_counts(candidate: Any, draw: Draw) -> None:
-    """A turn that begins at start, or ends at end, counts in StableDiffusionControlNetPipeline."""
+    """What begins at start, or ends at end, counts in StableDiffusionControlNetPipeline."""
     steps = draw.choice([8, 16])  # the shares of such a run are exact
     firsts = draw.sample(range(1, steps - 2), 3)
     windows = [(k / steps, draw.integer(k + 2, steps - 1) / steps) for k in firsts]
@@ -519,12 +519,12 @@ def test_a_turn_that_begins_or_ends_with_the_window_counts(candidate: Any, draw:
     assert_keeps(candidate, scheduler, n, [(begin / n, 1.0), (0.0, end / n), (begin / n, end / n)])
 
 
-@todo("9.4", guards="windows that end close to a turn's edge, or hold one turn or none")
+@todo("9.4", guards="windows that end close to an iteration's edge, or hold one iteration or none")
 def test_close_by_is_not_inside(candidate: Any, draw: Draw) -> None:
-    """A turn that is cut off by a little does not count, even if none is left."""
+    """An iteration that is cut off by a little does not count, even if none is left."""
     n = draw.integer(11, 24)
     first, last = draw.integer(1, n // 2 - 1), draw.integer(n // 2 + 2, n - 1)
-    little, least = draw.uniform(0.01, 0.02), draw.uniform(2e-4, 4e-4)  # parts of a turn
+    little, least = draw.uniform(0.01, 0.02), draw.uniform(2e-4, 4e-4)  # parts of an iteration
     windows = [
         ((first + little) / n, (last - little) / n),
         ((first - little) / n, (last + little) / n),
@@ -578,7 +578,7 @@ def test_scales_rise_from_a_tenth_to_one(candidate: Any, draw: Draw) -> None:
 
 
 class Turn:
-    """One turn of the pipeline's loop with guidance, and what the learner is given of it."""
+    """One iteration of the pipeline's loop with guidance, and what the learner is given of it."""
 
     def __init__(
         self, draw: Draw, device: str, guess: bool, networks: str = "tiny", batch: int = 0
@@ -605,7 +605,7 @@ class Turn:
 
     @functools.cached_property
     def library(self) -> nets.Run:
-        """StableDiffusionControlNetPipeline's only turn, with DDIM, which scales nothing."""
+        """StableDiffusionControlNetPipeline's only iteration, with DDIM, which scales nothing."""
         return nets.run_of(
             self.nets,
             nets.one_turn(self.inputs.t),
@@ -779,7 +779,7 @@ TURNS = pytest.mark.parametrize(
 
 
 def lent(turn: Turn) -> tuple[nets.Lent, nets.Lent]:
-    """The UNet and the ControlNet of this turn, to be asked by the learner's code."""
+    """The UNet and the ControlNet of this iteration, to be asked by the learner's code."""
     return nets.lent_unet(turn.nets.unet), nets.lent_controlnet(turn.nets.controlnet)
 
 
