@@ -44,7 +44,7 @@ def with_scheduler(kind: Any) -> Any:
     "many events does its trace have, output included?"
 )
 def events_of_heun() -> int:
-    """Two encodes (prompt and negative prompt), 2 · 5 − 1 = 9 turns of a denoise and a step, a
+    """Two encodes (prompt and negative prompt), 2 · 5 − 1 = 9 iterations of denoise and step, a
     decode, and the output: 2 + 18 + 1 + 1."""
     return len(events_of(with_scheduler(HeunDiscreteScheduler), PROMPT, 5, guidance_scale=4.0))
 

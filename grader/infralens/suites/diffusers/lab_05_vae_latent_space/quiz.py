@@ -50,7 +50,7 @@ def rounded_down() -> int:
 
 @question("The log variance of a latent comes out as 50. What standard deviation is used?")
 def clamped_deviation() -> float:
-    """e^10 ≈ 22026: the log variance is clamped to 20, and the deviation is e to half of it."""
+    """e^10 ≈ 22026: the log variance is clamped to 20, and the std is e to half of it."""
     moments = torch.tensor([0.0, 50.0]).reshape(1, 2, 1, 1)
     return float(DiagonalGaussianDistribution(moments).std)
 
