@@ -413,8 +413,9 @@ class DPMSolver2M:
     """3.8 · DPM-Solver++ of second order, multistep: the guess before, remembered, bends the step.
 
     prediction_type is "epsilon" or "v_prediction" (another: ValueError). Samples are in training
-    units, as DDIM's: x = α·x0 + γ·ε with α = √ᾱ, γ = √(1 − ᾱ) and σ = γ / α. Each step is exact but
-    for x0, which is taken as a line in λ = log(α / γ), through this guess and the one before.
+    units, as DDIM's: x = α·x0 + γ·ε with α = √ᾱ, γ = √(1 − ᾱ) and σ = γ / α. All of a step is
+    exact but for x0, which follows a line in λ = log(α / γ) through this guess and the one before;
+    its value in the middle of the step stands for it.
 
     A step is of first order, with x0 constant, where there is no guess before it, and where it is
     the run's last and either ends at σ = 0, or the run has fewer than 15 steps and

@@ -746,6 +746,30 @@ def test_another_run_knows_nothing_of_the_last(candidate: Any, draw: Draw) -> No
         assert_solved(mine, draw, library, "epsilon", lowered=True, steps=2)
 
 
+@todo("3.8")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+def test_a_multistep_method_in_half_precision(
+    candidate: Any, draw: Draw, dtype: torch.dtype
+) -> None:
+    """step returns model_output's dtype."""
+    # The formula, because the library works x0 out in half precision.
+    levels = torch.tensor([draw.uniform(2, 4), draw.uniform(0.5, 1), draw.uniform(0.1, 0.2)])
+    mine = candidate.DPMSolver2M("epsilon", False)
+    mine.set_sigmas(levels)
+    told: list[tuple[Tensor, Tensor]] = []
+
+    def exact() -> Tensor:
+        return multistep_truth(levels.tolist(), False, told, "epsilon")
+
+    for i in range(2):
+        output, sample = (draw.latents(2, 4, 6, 10, dtype=dtype) for _ in range(2))
+        told.append((output, sample))
+        answer = mine.step(output, sample)
+        assert_matches_formula(
+            answer, computed=lambda: exact().to(dtype), truth=exact, what=f"step {i} of 2"
+        )
+
+
 @todo("3.8", guards="what is no run, and no prediction")
 def test_a_multistep_method_outside_a_run(candidate: Any, draw: Draw) -> None:
     """Before set_sigmas, past the end, and with another prediction type step raises."""
