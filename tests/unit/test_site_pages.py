@@ -48,7 +48,7 @@ def test_a_lab_has_its_hints_and_answers_and_no_second_way_on(tmp_path: Path) ->
     for todo in lab.todos:
         part = page.partition(f"### {todo.id} ")[2].partition("\n### ")[0]
         assert part.count('<details class="hint">') == len(todo.hints) == 3
-    assert page.count('<details class="answer">') == 6
+    assert page.count('<details class="answer">') == 7
     assert r"\*Not\* 3 \< 4" in page
     assert "* Before:" not in page
     assert '<details class="source">' not in page
