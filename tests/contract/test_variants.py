@@ -39,6 +39,7 @@ def test_a_right_answer_written_differently_gets_full_marks(
         report = grade_text(lab, text, seed=seed)
         assert lost(report) == []
         assert report.passed
+        assert [todo.id for todo in report.todos] == [todo.id for todo in lab.todos]
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)

@@ -126,9 +126,8 @@ class ExaminerPlugin:
         self.fault: str | None = None
         self.given_up: set[str] = set()
         self.names = Names(lab, naming)
-        self.results = Results(
-            lab, link.submission, self.names, {todo_id: {} for todo_id in sorted(todos)}
-        )
+        chosen = {todo.id: dict[str, str]() for todo in lab.todos if todo.id in todos}
+        self.results = Results(lab, link.submission, self.names, chosen)
         self.stop, self.first, self.hear = stop, first, hear
         self.stopped: set[str] = set()
 
