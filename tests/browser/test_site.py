@@ -33,7 +33,8 @@ pytestmark = [  # built once, by one worker
 
 def answers(lab: Lab) -> Sequence[str]:
     """Working the real ones out takes diffusers and long; what they are is told elsewhere."""
-    return [f"answer {number} of {lab.id}" for number in range(1, 7)]
+    asked = (lab.suite / "quiz.py").read_text(encoding="utf-8").count("\n@question(")
+    return [f"answer {number} of {lab.id}" for number in range(1, asked + 1)]
 
 
 @pytest.fixture(scope="module")
