@@ -127,10 +127,10 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 def origins(value: Any) -> set[str]:
     """The components that the numbers in a value come from."""
-    return {name for tensor in tensors(value) for name in getattr(tensor, "_origins", ())}
+    return {name for tensor in tensors(value) for name in getattr(tensor, "came_from", ())}
 
 
 def mark(value: Any, names: set[str]) -> None:
     """Say of all tensors in a value where they come from."""
     for tensor in tensors(value):
-        tensor._origins = names  # type: ignore[attr-defined]
+        tensor.came_from = names  # type: ignore[attr-defined]
