@@ -515,7 +515,7 @@ def windowed_run(
             alone: Tensor = denoiser(seen, t, branches.chunk(2)[1])
             return alone
         uncond, cond = denoiser(torch.cat([seen, seen]), t, branches).chunk(2)
-        pred: Tensor = guider.forward(cond, uncond).pred
+        pred: Tensor = guider.forward(cond, uncond)[0]
         return pred
 
     library.set_timesteps(n)
