@@ -511,7 +511,7 @@ def test_a_name_without_a_parent_matches_too(candidate: Any, draw: Draw) -> None
 @todo("8.3", guards="classes derived from nn.Linear")
 def test_a_linear_layer_of_another_class_is_one(candidate: Any, draw: Draw) -> None:
     """A module of a class derived from nn.Linear is an nn.Linear: peft adapts it too."""
-    derived = {"mid.to_q": "Projection", "up.to_v": "Projection", "to_k": "Projection"}
+    derived = {"mid.to_q": "Projection", "up.to_v": "Projection", "down.to_k": "Projection"}
     leaves = derived | {"up.to_q": "Linear", "down.to_v": "Linear", "norm": "other"}
     named = draw.sample(["to_q", "to_v", "to_k"], 2)
     model = given(candidate, BESIDE).skeleton(leaves)
