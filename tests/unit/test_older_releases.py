@@ -12,7 +12,7 @@ import torch
 from infralens.examiner import Draw
 from infralens.suites import releases
 
-SUITES = "infralens.suites.diffusers"
+SUITES = "infralens.suites"
 
 
 @pytest.fixture(autouse=True)
@@ -50,23 +50,35 @@ def test_flux_decodes_the_tokens_that_latents_are_packed_into(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     draw = Draw(3, "older")
-    lab = importlib.import_module(f"{SUITES}.lab_05_vae_latent_space.test_vae_latents")
+    lab = importlib.import_module(f"{SUITES}.diffusers.lab_05_vae_latent_space.test_vae_latents")
     vae, latents = lab.draw_vae(draw, "shifted"), draw.latents(4, 4, 6, 4)
     newest = lab.image_of_a_pipeline(vae, "shifted", latents)
-    older(monkeypatch, "lab_05_vae_latent_space.test_vae_latents")
+    older(monkeypatch, "diffusers.lab_05_vae_latent_space.test_vae_latents")
     assert torch.equal(lab.image_of_a_pipeline(vae, "shifted", latents), newest)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch_dtype")
 def test_a_pipeline_is_asked_for_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = older(monkeypatch, "lab_06_diffusers_pipeline_components.tiny")
+    tiny = older(monkeypatch, "diffusers.lab_06_diffusers_pipeline_components.tiny")
     pipe = tiny.pipeline(tiny.saved(), "cpu", torch.float16)
     assert {part.dtype for part in (pipe.unet, pipe.vae, pipe.text_encoder)} == {torch.float16}
 
 
 def test_a_file_without_alphas_has_its_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = older(monkeypatch, "lab_08_lora_injection_reading.test_lora_injection")
+    lab = older(monkeypatch, "diffusers.lab_08_lora_injection_reading.test_lora_injection")
     adapters = lab.draw_stripes(Draw(3, "older"))
     ranks = {name: float(len(adapter["A"])) for name, adapter in adapters.items()}
     assert len(set(ranks.values())) > 1
     assert lab.numbers_in(lab.parsed_by_the_library(adapters)) == ranks
+
+
+def test_wan_is_handed_what_its_text_encoder_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = older(monkeypatch, "diffsynth.lab_01_pipeline_config_reading.live")
+    lab = importlib.import_module(
+        f"{SUITES}.diffsynth.lab_01_pipeline_config_reading.test_pipeline_config"
+    )
+    parts, needs = lab.draw_wan_wired(Draw(3, "older"))
+    right = lab.put_together("WanPipeline", parts, needs)
+    wrong = lab.put_together("WanPipeline", parts, needs, text_dim=needs["text_dim"] + 8)
+    assert live.why_not("WanPipeline", right) == ""
+    assert live.why_not("WanPipeline", wrong) != ""

@@ -453,6 +453,7 @@ def why_not(kind: str, configs: Mapping[str, Config], output_type: str = "pt") -
     call["prompt"] = PROMPT
     if kind == "WanImageToVideoPipeline":
         call["image"] = torch.zeros(1, 3, 16, 16)
+    if kind == "WanImageToVideoPipeline" or (kind == "WanPipeline" and not since("0.37")):
         del call["prompt"]
         ids = Tokenizer()(PROMPT).input_ids  # its own way through the text needs ftfy
         call["prompt_embeds"] = parts["text_encoder"](ids).last_hidden_state
