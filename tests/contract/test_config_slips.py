@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,23 @@ def test_a_misspelt_override_is_dropped_without_a_word() -> None:
     )
     assert made.config.timestep_spacing == "linspace"
     assert unused["timestep_spacng"] == "trailing"
+
+
+def test_what_no_scheduler_knows_is_told_and_what_one_knows_is_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logger = logging.getLogger("diffusers.configuration_utils")
+    logger.addHandler(caplog.handler)
+    before = logger.level
+    logger.setLevel("WARNING")
+    try:
+        for name, told in (("clip_sample", False), ("of_tomorrow", True)):
+            caplog.clear()
+            diffusers.EulerDiscreteScheduler.from_config({name: False})
+            assert (name in caplog.text) is told
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(caplog.handler)
 
 
 def test_what_a_class_does_not_know_is_kept_and_comes_back() -> None:
@@ -65,8 +83,9 @@ def test_ltxs_patch_in_time_cannot_be_encoded() -> None:
         vae.encode(torch.empty(1, 3, 18, 64, 96, device=live.META))
 
 
-def test_a_wrong_number_of_channels_runs_through_the_loop() -> None:
-    assert live.place_of_failure() == "RuntimeError, in the VAE"
+@pytest.mark.parametrize("kind", ["StableDiffusion3Pipeline", "FluxPipeline"])
+def test_a_wrong_number_of_channels_runs_through_the_loop(kind: str) -> None:
+    assert live.place_of_failure(kind) == "RuntimeError, in the VAE"
 
 
 def test_wan_from_an_image_cannot_read_a_prompt_without_ftfy(

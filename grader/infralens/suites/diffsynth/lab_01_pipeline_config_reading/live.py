@@ -567,8 +567,16 @@ class Folder:
         return found
 
 
-def with_five_channels() -> Side:
-    """Stable Diffusion 3 whose transformer has five channels, and its VAE four."""
+def with_a_channel_more(kind: str) -> Side:
+    """Stable Diffusion 3 or Flux whose transformer has a latent channel more than its VAE."""
+    if kind == "FluxPipeline":
+        widths = {"joint_attention_dim": 32, "pooled_projection_dim": 16}
+        return {
+            "vae": kl(2, 4),
+            "transformer": DENOISERS["FluxTransformer2DModel"](in_channels=4 * 5, **widths),
+            "text_encoder": clip(16, 8),
+            "text_encoder_2": t5(32),
+        }
     widths = {"joint_attention_dim": 64, "pooled_projection_dim": 32}
     return {
         "vae": kl(2, 4),
@@ -579,10 +587,9 @@ def with_five_channels() -> Side:
     }
 
 
-def place_of_failure() -> str:
-    """What `with_five_channels` raises and where: its loop alone runs, and decoding does not."""
-    kind = "StableDiffusion3Pipeline"
-    if loop := why_not(kind, with_five_channels(), output_type="latent"):
+def place_of_failure(kind: str) -> str:
+    """What `with_a_channel_more` raises and where: its loop alone runs, and decoding does not."""
+    if loop := why_not(kind, with_a_channel_more(kind), output_type="latent"):
         return f"{loop.partition(':')[0]}, in the transformer"
-    whole = why_not(kind, with_five_channels())
+    whole = why_not(kind, with_a_channel_more(kind))
     return f"{whole.partition(':')[0]}, in the VAE" if whole else "nothing: it runs"

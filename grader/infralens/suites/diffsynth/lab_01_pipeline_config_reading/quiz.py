@@ -95,4 +95,4 @@ def dtype_of_the_unnamed() -> str:
 def where_it_fails() -> str:
     """The latents are drawn with the transformer's channels, so the whole loop runs. Only the VAE's
     first convolution finds one channel too many."""
-    return live.place_of_failure()
+    return live.place_of_failure("StableDiffusion3Pipeline")
