@@ -276,7 +276,7 @@ VAES: dict[str, Callable[[Draw], Config]] = {
 }
 
 
-@todo("1.3")
+@todo("1.3", again=False)
 @pytest.mark.parametrize("kind", VAES)
 def test_the_geometry_is_what_an_encoder_does(candidate: Any, draw: Draw, kind: str) -> None:
     """Space, time and channels are those of what the encoder of this config makes."""
@@ -351,7 +351,7 @@ def draw_sizes(draw: Draw, name: str) -> tuple[int, int, int]:
     return UNIT * rows, UNIT * columns, 4 * draw.integer(2, 4) + 1 if name in VIDEO else 1
 
 
-@todo("1.4")
+@todo("1.4", again=False)
 @pytest.mark.parametrize("name", RUNS)
 def test_the_sequence_is_as_long_as_in_a_run(candidate: Any, draw: Draw, name: str) -> None:
     """As many tokens as hidden_states has when they enter the first block of a live pipeline."""
@@ -517,21 +517,22 @@ def put_together(kind: str, parts: Side, needs: Mapping[str, int], **changed: in
     return {**parts, slot: denoiser(name, **fields)}
 
 
-def faults(kind: str, fitting: Side, broken: Side) -> dict[str, tuple[int, int]]:
-    """Where configs differ, when a live pipeline runs with the first and not with the others."""
-    slot = "unet" if "unet" in fitting else "transformer"
-    if failure := live.why_not(kind, fitting):
-        raise AssertionError(f"{kind} does not run although everything fits: {failure}")
-    if fitting == broken or not live.why_not(kind, broken):
+def faults(kind: str, fitting: Side, configs: Side) -> dict[str, tuple[int, int]]:
+    """Where these configs differ from those that fit, if a live pipeline fails with them."""
+    failure = live.why_not(kind, configs)
+    if not failure:
         return {}
+    if configs == fitting:
+        raise AssertionError(f"{kind} does not run although everything fits: {failure}")
+    slot = "unet" if "unet" in fitting else "transformer"
     return {
-        f"{slot}.{field}": (broken[slot][field], fitting[slot][field])
+        f"{slot}.{field}": (configs[slot][field], fitting[slot][field])
         for field in fitting[slot]
-        if broken[slot][field] != fitting[slot][field]
+        if configs[slot][field] != fitting[slot][field]
     }
 
 
-@todo("1.5")
+@todo("1.5", again=False)
 @pytest.mark.parametrize("kind", WIRED)
 def test_a_pipeline_runs_when_and_only_when_nothing_is_reported(
     candidate: Any, draw: Draw, kind: str
@@ -612,7 +613,7 @@ def draw_dtype(draw: Draw, kind: str) -> Any:
 PLANS = ["one for all", "named, with a default", "two named, without a default", "only a default"]
 
 
-@todo("1.6")
+@todo("1.6", again=False)
 @pytest.mark.parametrize("dtype", PLANS)
 def test_the_plan_is_what_from_pretrained_loads(candidate: Any, draw: Draw, dtype: str) -> None:
     """Each part's dtype, and the file whose numbers it has, are those of the loaded pipeline."""
