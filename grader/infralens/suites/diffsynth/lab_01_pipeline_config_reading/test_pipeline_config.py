@@ -255,8 +255,8 @@ def draw_qwen(draw: Draw) -> Config:
 
 
 def draw_ltx(draw: Draw) -> Config:
-    scaling = draw.choice([(True, True, False), (True, False), (True, False, False)])
-    return live.ltx(scaling, draw.choice([2, 4]), draw.integer(5, 9), mirrored=False)
+    scaling, patch = draw.choice([((True, True, False), 2), ((True, False, False), 4)])
+    return live.ltx(scaling, patch, draw.integer(5, 9), mirrored=False)
 
 
 def draw_cogvideox(draw: Draw) -> Config:
@@ -628,12 +628,15 @@ def test_the_plan_is_what_from_pretrained_loads(candidate: Any, draw: Draw, dtyp
     )
 
 
-@todo("1.6", guards="a folder without variants, and one whose variants nobody asked for")
+@todo("1.6", guards="variants that nobody asked for, and folders that are no component's")
 def test_without_a_variant_the_plain_files_are_taken(candidate: Any, draw: Draw) -> None:
-    """variant None takes the plain files, also where a folder has others."""
+    """variant None takes the plain files, of components alone: no settings, no names with _."""
     folder = live.Folder("fp16", (draw.choice(WEIGHTS),))
     wanted = draw_dtype(draw, draw.choice(PLANS))
-    answer = candidate.runtime_plan(folder.index(), folder.files(), wanted, None)
+    index = folder.index() | {"_before": ["diffusers", UNET], "layers": ["diffusers", "a", "b"]}
+    files = folder.files()
+    files |= {"_before": files["unet"], "layers": files["unet"]}
+    answer = candidate.runtime_plan(index, files, wanted, None)
     assert_equals(answer, library=lambda: folder.loaded(wanted, None), what="the plan")
 
 
