@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
+from nbgrader.apps import NbGraderApp
 
 from infralens.cli import main
 from infralens.course import nbgrader
@@ -261,6 +263,15 @@ def test_what_is_asked_of_a_release_reaches_it(
     said = "Scheduler Reading: 13 points; before the deadline a check tells the points alone\n"
     assert said in done.output
     assert asked == [Wanted(tells="name", explain=5, points={LAB.id: {"3.3": 6, "3.1": 0}})]
+
+
+def test_the_readme_takes_a_course_to_its_grades_in_eight_commands_that_there_are() -> None:
+    text = (OWN.parents[2] / "README.md").read_text(encoding="utf-8")
+    block = text.partition("## Teach a course")[2].partition("```sh\n")[2].partition("```")[0]
+    assert len(block.splitlines()) == 8
+    named = re.findall(r"(?<!release )nbgrader ([a-z_]+)", block)
+    assert len(named) == 6  # one of them in a comment
+    assert set(named) <= set(NbGraderApp.subcommands)
 
 
 @pytest.mark.parametrize(
