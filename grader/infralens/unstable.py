@@ -42,6 +42,7 @@ SD3_FROM_IMAGE = (
     "diffusers.pipelines.stable_diffusion_3.pipeline_stable_diffusion_3_img2img"
     ".StableDiffusion3Img2ImgPipeline"
 )
+LTX = "diffusers.pipelines.ltx.pipeline_ltx.LTXPipeline"
 SDXL = "diffusers.pipelines.stable_diffusion_xl"
 CONTROLNET = "diffusers.pipelines.controlnet.pipeline_controlnet.StableDiffusionControlNetPipeline"
 GUIDANCE = "diffusers.guiders.classifier_free_guidance.ClassifierFreeGuidance"
@@ -101,6 +102,20 @@ UNSTABLE = (
     Unstable(
         f"{CONTROLNET}.prepare_image",
         "lab 09 reads it out of the file, and calls it with a stand-in",
+    ),
+    Unstable(f"{LTX}._pack_latents", "diffsynth/lab-03 grades packing in three axes alone"),
+    Unstable(f"{LTX}._unpack_latents", "diffsynth/lab-03 grades unpacking alone"),
+    Unstable(
+        "diffusers.pipelines.animatediff.pipeline_animatediff.AnimateDiffPipeline.decode_latents",
+        "diffsynth/lab-03: a layout that an image VAE is given, of a stand-in",
+    ),
+    Unstable(
+        "diffusers.pipelines.cogvideo.pipeline_cogvideox.CogVideoXPipeline.decode_latents",
+        "diffsynth/lab-03: a layout that a video VAE is given, of a stand-in",
+    ),
+    Unstable(
+        "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit.calculate_dimensions",
+        "diffsynth/lab-03 reads it out of the file, without the imports",
     ),
     Unstable(
         "diffusers.training_utils.compute_snr",

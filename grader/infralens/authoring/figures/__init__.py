@@ -17,7 +17,7 @@ from infralens.authoring.figures import model, solutions
 from infralens.authoring.figures.solved import shown
 from infralens.labs import own_place
 from infralens.shapes import FOLDER
-from infralens.show.pictures import lab_05, lab_06, lab_07, lab_08, lab_09, trace
+from infralens.show.pictures import lab_05, lab_06, lab_07, lab_08, lab_09, latents, trace
 from infralens.show.pictures.look import as_png
 
 MOST_BYTES = 60_000
@@ -53,6 +53,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "seam": model.seam,
     "states": solutions.states,
     "tokens": solutions.tokens,
+    "latents": partial(shown, "diffsynth/lab-03", latents.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }
 """What is drawn, by the name of its file without `.png`."""
