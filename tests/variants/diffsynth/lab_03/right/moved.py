@@ -99,14 +99,15 @@ def rotary(ids: Tensor, axes: tuple[int, ...], theta: float) -> tuple[Tensor, Te
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     d = x.size(-1)
-    if pairing == "adjacent":
-        partner = torch.arange(d).view(-1, 2).flip(1).flatten()
-        sign = torch.tensor([-1.0, 1.0]).repeat(d // 2)
-    elif pairing == "halves":
-        partner = torch.arange(d).roll(d // 2)
-        sign = torch.tensor([-1.0, 1.0]).repeat_interleave(d // 2)
-    else:
-        raise ValueError(f"unknown pairing {pairing}")
+    match pairing:
+        case "adjacent":
+            partner = torch.arange(d).view(-1, 2).flip(1).flatten()
+            sign = torch.tensor([-1.0, 1.0]).repeat(d // 2)
+        case "halves":
+            partner = torch.arange(d).roll(d // 2)
+            sign = torch.tensor([-1.0, 1.0]).repeat_interleave(d // 2)
+        case _:
+            raise ValueError(f"unknown pairing {pairing}")
     y = x.to(torch.float32)
     return torch.addcmul(y * cos, y[..., partner] * sign, sin).to(x.dtype)
 

@@ -90,16 +90,17 @@ def rotary(ids, axes, theta):
 
 
 def apply_rotary(x, cos, sin, pairing):
-    if pairing == "adjacent":
+    kind = {"adjacent": 0, "halves": 1}.get(pairing)
+    if kind == 0:
         split, c, s = x.float().unflatten(-1, (-1, 2)), cos[:, ::2], sin[:, ::2]
-    elif pairing == "halves":
+    elif kind == 1:
         half = x.shape[-1] // 2
         split = x.float().unflatten(-1, (2, -1)).transpose(-1, -2)
         c, s = cos[:, :half], sin[:, :half]
     else:
         raise ValueError(pairing)
     turned = torch.view_as_real(torch.view_as_complex(split.contiguous()) * torch.complex(c, s))
-    turned = turned if pairing == "adjacent" else turned.transpose(-1, -2)
+    turned = turned if kind == 0 else turned.transpose(-1, -2)
     return turned.flatten(-2).to(dtype=x.dtype)
 
 
