@@ -6,6 +6,7 @@ Video VAEs are asked on the meta device, where an encoding has a shape and takes
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
@@ -202,6 +203,11 @@ def wan_output(latents: Tensor, patch: tuple[int, int, int]) -> tuple[Tensor, Te
 
 # Positions
 
+TEXT_OF_QWEN: dict[str, Any] = (
+    {"max_txt_seq_len": 1}
+    if "max_txt_seq_len" in inspect.signature(QwenEmbedRope.forward).parameters
+    else {"txt_seq_lens": [1], "device": torch.device("cpu")}  # an older diffusers
+)
 CIRCLE = 10_000.0  # with axes of four features the second pair turns by a hundredth a position
 
 
@@ -220,7 +226,8 @@ def qwen_tables(
     frames: int, height: int, width: int, axes: Sequence[int], theta: float
 ) -> tuple[Tensor, Tensor]:
     """The same of QwenEmbedRope, whose numbers are complex and whose grid is centred."""
-    turns, _ = _qwen(tuple(axes), theta)([(frames, height, width)], None, max_txt_seq_len=1)
+    rope, grid = _qwen(tuple(axes), theta), [(frames, height, width)]
+    turns, _ = rope(grid, **TEXT_OF_QWEN)
     return turns.real.repeat_interleave(2, dim=1), turns.imag.repeat_interleave(2, dim=1)
 
 
