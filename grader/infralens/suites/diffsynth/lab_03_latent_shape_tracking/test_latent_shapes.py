@@ -34,13 +34,14 @@ from infralens.suites.diffsynth.lab_03_latent_shape_tracking import live
 def test_frames_through_a_vae_and_back(candidate: Any, draw: Draw, kind: str, ratio: int) -> None:
     """A video VAE encodes to as many latent frames as latent_frames says, and decodes them back."""
     vae = live.video_vae(kind, ratio)
-    for frames in sorted(draw.sample(range(ratio + 1, 18), 2)):
+    whole = ratio * draw.integer(2, 3)
+    for frames in (whole, ratio + draw.integer(1, ratio - 1)):
         assert_equals(
             candidate.latent_frames(frames, ratio),
             library=lambda frames=frames: live.encoded(vae, frames),  # type: ignore[misc]
             what=f"the latent frames of {frames} frames at ratio {ratio}",
         )
-    for latent in draw.sample(range(1, 6), 2):
+    for latent in draw.sample(range(1, 5), 2):
         assert_equals(
             candidate.pixel_frames(latent, ratio),
             library=lambda latent=latent: live.decoded(vae, latent),  # type: ignore[misc]
@@ -284,7 +285,7 @@ def draw_sides(draw: Draw) -> tuple[int, int, int]:
 def test_ids_are_the_positions_of_wan_and_qwen(candidate: Any, draw: Draw, centred: bool) -> None:
     """Frame slowest and column fastest; with centred, rows and columns are about 0 as Qwen's."""
     frames, height, width = draw_sides(draw)
-    for sides in ((frames, height, width), (1, width, height)):
+    for sides in ((frames, height, width), (1, height + 1, width + 1)):  # odd ones in any case
         assert_equals(
             candidate.grid_ids(*sides, centred),
             library=partial(live.positions, *sides, centred),
@@ -425,7 +426,7 @@ def test_sides_of_an_area_are_those_of_qwen(candidate: Any, draw: Draw) -> None:
     sides = library_function(
         "pipelines/qwenimage/pipeline_qwenimage_edit.py", "calculate_dimensions"
     )
-    cases = [draw_area(draw, 32) for _ in range(24)]
+    cases = [draw_area(draw, 32) for _ in range(40)]
     cases.append((float(32 * draw.choice([22, 24, 26]) + 16) ** 2, 1.0))  # halves, to the even
     answers = [candidate.fit_area(area, ratio, 32) for area, ratio in cases]
     for answer, (area, ratio) in zip(answers, cases, strict=True):
@@ -471,7 +472,7 @@ def test_sides_that_are_not_positive_are_an_error(candidate: Any, draw: Draw, pl
 @pytest.mark.parametrize("size", [8, 2])
 def test_the_rest_goes_first_in_cogvideox(candidate: Any, draw: Draw, size: int) -> None:
     """With "first" the batches are those that AutoencoderKLCogVideoX encodes and decodes."""
-    counts = [draw.integer(1, 5) * size + draw.integer(1, size - 1), draw.integer(2, 4) * size]
+    counts = [draw.integer(1, 3) * size + draw.integer(1, size - 1), draw.integer(2, 3) * size]
     for frames in (*counts, draw.integer(1, size - 1)):
         assert_equals(
             candidate.frame_batches(frames, size, "first"),
@@ -483,7 +484,7 @@ def test_the_rest_goes_first_in_cogvideox(candidate: Any, draw: Draw, size: int)
 @todo("3.6")
 def test_the_first_frame_is_alone_in_wan(candidate: Any, draw: Draw) -> None:
     """With "causal" the batches are those that AutoencoderKLWan encodes; a rest is a batch."""
-    for steps in draw.sample(range(5), 2):
+    for steps in draw.sample(range(4), 2):
         frames = 4 * steps + 1
         assert_equals(
             candidate.frame_batches(frames, 4, "causal"),
