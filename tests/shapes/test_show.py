@@ -83,6 +83,7 @@ SEEN = {
     "diffusers/lab-09": "window-counted-from-the-end",
     "diffusers/lab-10": "tiles-not-blended",
     "diffsynth/lab-01": "frames-not-compressed",
+    "diffsynth/lab-02": "whole-then-cut",
     "diffsynth/lab-03": "frames-divided",
     "diffsynth/lab-04": "step-from-scaled-latents",
     "diffsynth/lab-10": "bytes-added-up",

@@ -53,6 +53,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "seam": model.seam,
     "states": solutions.states,
     "tokens": solutions.tokens,
+    "filled": solutions.filled,
     "latents": partial(shown, "diffsynth/lab-03", latents.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }

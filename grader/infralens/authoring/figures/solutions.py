@@ -252,6 +252,40 @@ def tokens() -> Figure:
     return figure
 
 
+def filled() -> Figure:
+    """Bytes in memory while a module on meta is filled, file by file and with all files first."""
+    mine = solved("diffsynth/lab-02")
+    count, side = 8, 512
+    whole = torch.nn.Sequential(
+        *(torch.nn.Linear(side, side, bias=False, device="meta") for _ in range(count))
+    )
+    weights = torch.zeros(side, side)
+    curve: list[float] = []
+
+    def read_shard(name: str) -> dict[str, Tensor]:
+        real = sum(not parameter.is_meta for parameter in whole.parameters())
+        curve.append((real + 1) * weights.nbytes / 2**20)
+        return {f"{name}.weight": weights.clone()}
+
+    names = [str(i) for i in range(count)]
+    # Lent as it is, the module would be a copy's: this runs where the figure is drawn.
+    mine.load_low_memory(whole, read_shard, names, torch.float16, [])
+    files = range(1, count + 1)
+    figure = sheet(WIDTH, 2.7, "")
+    axes = figure.add_axes((0.12, 0.2, 0.85, 0.75))
+    size = weights.nbytes / 2**20
+    first = [*(size * i for i in files), *(size * (count + i / 2) for i in files)]
+    if len(curve) != count:
+        raise AssertionError("a file was not read once")
+    held = [size + (read - size) / 2 for read in curve]  # what was filled is in half precision
+    axes.plot(range(1, 2 * count + 1), first, color=SERIES[1], linestyle=DASHES[1])
+    axes.plot(files, held, color=SERIES[0], linestyle=DASHES[0])
+    axes.text(2 * count, first[-1], "all files read first", fontsize=8, ha="right", va="bottom")
+    axes.text(count, held[-1], " one file after the other", fontsize=8, va="center")
+    plain(axes, "files read, then tensors cast", "MiB in memory")
+    return figure
+
+
 def expectations() -> Figure:
     """What a perfect network says at five levels, for each thing that it may be asked for."""
     pictures = captioned_pictures(lab_02.PICTURES)

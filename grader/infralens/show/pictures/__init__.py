@@ -14,6 +14,7 @@ DRAWN = {
     "diffusers/lab-09": "lab_09",
     "diffusers/lab-10": "lab_10",
     "diffsynth/lab-01": "sizes",
+    "diffsynth/lab-02": "reading",
     "diffsynth/lab-03": "latents",
     "diffsynth/lab-04": "loop",
     "diffsynth/lab-10": "trace",
