@@ -73,6 +73,18 @@ def test_to_casts_what_wan_keeps() -> None:
     assert all(cast.state_dict()[name].dtype == torch.bfloat16 for name in kept)
 
 
+def test_a_models_dtype_passes_over_names_that_contain_a_kept_one() -> None:
+    class Part(diffusers.ModelMixin, diffusers.ConfigMixin):
+        _keep_in_fp32_modules = ("norm1",)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1_context = torch.nn.Linear(2, 2).to(torch.float16)
+            self.last = torch.nn.Linear(2, 2)
+
+    assert Part().dtype == torch.float32
+
+
 def test_an_unsaved_buffer_is_lost_on_meta_and_not_with_empty_weights() -> None:
     class Part(torch.nn.Module):
         def __init__(self) -> None:
