@@ -772,7 +772,7 @@ def test_a_multistep_method_in_half_precision(
 
 @todo("3.8", guards="what is no run, and no prediction")
 def test_a_multistep_method_outside_a_run(candidate: Any, draw: Draw) -> None:
-    """Before set_sigmas, past the end, and with another prediction type step raises."""
+    """Before set_sigmas, past the end, and with another prediction type there is an error."""
     output, sample = draw.latents(1, 4, 6, 10), draw.latents(1, 4, 6, 10)
     mine = candidate.DPMSolver2M("epsilon", True)
     early = "a step before set_sigmas"
@@ -786,10 +786,11 @@ def test_a_multistep_method_outside_a_run(candidate: Any, draw: Draw) -> None:
         what="a run of one step",
     )
     assert_raises(lambda: mine.step(output, sample), what="a step past the end of the run")
-    other = candidate.DPMSolver2M("noise", True)
 
-    def step() -> Any:
+    def whole() -> Any:
+        """It may be refused at any of these."""
+        other = candidate.DPMSolver2M("noise", True)
         other.set_sigmas(torch.tensor([2.0, 0.0]))
         return other.step(output, sample)
 
-    assert_raises(step, "ValueError", what='a step with prediction_type "noise"')
+    assert_raises(whole, "ValueError", what='a step with prediction_type "noise"')

@@ -205,3 +205,40 @@ def heun_step(model_output, next_model_output, sample, sigma, sigma_next):
         next_model_output,
         sample,
     )
+
+
+class DPMSolver2M:
+    def __init__(self, prediction_type, lower_order_final):
+        if prediction_type not in ("epsilon", "v_prediction"):
+            raise ValueError(prediction_type)
+        self.of_noise = prediction_type == "epsilon"
+        self.lowered = lower_order_final
+        self.levels = None
+
+    def set_sigmas(self, sigmas):
+        self.levels = [float(level) for level in sigmas]
+        self.place, self.old = 0, None
+
+    def step(self, model_output, sample):
+        if self.levels is None:
+            raise RuntimeError("not yet")
+        here, there = self.levels[self.place], self.levels[self.place + 1]
+        signal, next_signal = ((level * level + 1) ** -0.5 for level in (here, there))
+        noise = here * signal
+
+        def clean(v, x):
+            return (x - noise * v) / signal if self.of_noise else signal * x - noise * v
+
+        now = guess = _elementwise(clean, torch.float64, model_output, sample)
+        last, short = self.place == len(self.levels) - 2, len(self.levels) - 1 < 15
+        if self.old is not None and there and not (last and short and self.lowered):
+            turned = math.log(here / there) / math.log(self.levels[self.place - 1] / here) / 2
+            guess = _elementwise(lambda a, b: a + turned * (a - b), torch.float64, now, self.old)
+        self.place, self.old = self.place + 1, now
+        kept = there / here
+        return _elementwise(
+            lambda x, x0: next_signal * (kept * x / signal + (1 - kept) * x0),
+            model_output.dtype,
+            sample,
+            guess,
+        )
