@@ -10,7 +10,7 @@ import diffusers
 import pytest
 import torch
 
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading import live
+from infralens.suites import configs as live
 from infralens.suites.networks import frozen, seeded
 
 SD = "StableDiffusionPipeline"

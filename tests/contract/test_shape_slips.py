@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading import live as configs
+from infralens.suites import configs
 from infralens.suites.diffsynth.lab_03_latent_shape_tracking import live
 from infralens.suites.networks import frozen, seeded
 

@@ -199,6 +199,7 @@ MAY_KNOW = {
     "infralens.suites": (
         "infralens.examiner",
         "infralens.shapes",
+        "infralens.suites.configs",
         "infralens.suites.networks",
         "infralens.suites.pipelines",
         "infralens.suites.releases",

@@ -73,7 +73,7 @@ def test_a_file_without_alphas_has_its_ranks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_wan_is_handed_what_its_text_encoder_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    live = older(monkeypatch, "diffsynth.lab_01_pipeline_config_reading.live")
+    live = older(monkeypatch, "configs")
     lab = importlib.import_module(
         f"{SUITES}.diffsynth.lab_01_pipeline_config_reading.test_pipeline_config"
     )

@@ -8,7 +8,7 @@ import torch
 from diffusers import AutoencoderKLWan, DDIMScheduler, EulerDiscreteScheduler
 
 from infralens.quiz import question
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading import live
+from infralens.suites import configs as live
 
 SPACINGS = ("leading", "linspace", "trailing")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from infralens.examiner import Draw, assert_equals, assert_raises, todo, unpack
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading import live
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading.live import Config, Side
+from infralens.suites import configs as live
+from infralens.suites.configs import Config, Side
 
 EULER, DDIM, PNDM = "EulerDiscreteScheduler", "DDIMScheduler", "PNDMScheduler"
 MULTISTEP, FLOW = "DPMSolverMultistepScheduler", "FlowMatchEulerDiscreteScheduler"

@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from infralens.examiner import library_function
-from infralens.suites.diffsynth.lab_01_pipeline_config_reading import live as configs
+from infralens.suites import configs
 from infralens.suites.networks import frozen, seeded
 
 META = configs.META
