@@ -24,6 +24,7 @@ import yaml
 from infralens.labs import Lab, find_labs
 
 ROOT = Path(__file__).resolve().parents[2]
+SUITES = ROOT / "grader/infralens/suites"
 WORKFLOW = ROOT / ".github/workflows/releases.yml"
 ASKS = "since("  # of infralens.suites.releases
 FIRST = "from importlib.metadata import version; print(version('diffusers'))"
@@ -37,11 +38,15 @@ def releases() -> list[str]:
 
 
 def asking() -> list[Lab]:
-    """The labs whose suites ask which release is installed."""
+    """The labs whose suites ask which release is installed, or share a module that does."""
+    shared = (path for path in SUITES.glob("*.py") if path.stem != "releases")
+    askers = [path.stem for path in shared if ASKS in path.read_text(encoding="utf-8")]
+    words = [ASKS, *(f"suites{how}{name}" for name in askers for how in (".", " import "))]
     return [
         lab
         for lab in find_labs()
-        if any(ASKS in path.read_text(encoding="utf-8") for path in lab.suite.glob("*.py"))
+        for text in ["".join(path.read_text(encoding="utf-8") for path in lab.suite.glob("*.py"))]
+        if any(word in text for word in words)
     ]
 
 
