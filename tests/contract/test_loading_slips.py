@@ -48,6 +48,18 @@ def test_a_missing_key_stays_on_meta_and_decode_runs(tmp_path: Path) -> None:
         vae.to("cpu", torch.float16)
 
 
+@pytest.mark.parametrize("without", [FEW, "decoder.mid_block.attentions.0.to_v.weight"])
+def test_what_decode_returns_then_was_never_written(tmp_path: Path, without: str) -> None:
+    """Deterministic torch fills memory with NaN when it is taken: nothing was put in its place."""
+    vae = diffusers.AutoencoderKL.from_pretrained(folder(tmp_path, without))
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.no_grad():
+            assert vae.decode(torch.zeros(1, 4, 4, 4)).sample.isnan().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_without_low_memory_a_missing_key_is_random(tmp_path: Path) -> None:
     place = folder(tmp_path, FEW)
     one, two = (
@@ -60,6 +72,18 @@ def test_the_flux_converter_has_one_width() -> None:
     state = {n: torch.zeros(*s) for n, s in live.flux_shapes(12, 1, 1).items()}
     with pytest.raises(RuntimeError):
         live.converted_flux(state)
+
+
+@pytest.mark.parametrize(("blocks", "converted"), [([8, 0], [0]), ([1, 0], [0, 1])])
+def test_the_flux_converter_counts_by_the_last_of_a_set(
+    blocks: list[int], converted: list[int]
+) -> None:
+    shapes = live.flux_shapes(live.WIDTH, 9, 1)
+    rest = [name for name in shapes if not name.startswith("double_blocks")]
+    part = [name for i in blocks for name in shapes if name.startswith(f"double_blocks.{i}.")]
+    made = live.converted_flux({name: torch.zeros(*shapes[name]) for name in [*part, *rest]})
+    found = {int(name.split(".")[1]) for name in made if name.startswith("transformer_blocks")}
+    assert sorted(found) == converted
 
 
 def test_to_casts_what_wan_keeps() -> None:

@@ -199,6 +199,16 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
             "todos:",
             "masked: [diffusers]\ntodos:",
         ),
+        "masked is safetensors, without which no submission can start": (
+            lab.suite / "lab.yaml",
+            "todos:",
+            "masked: [safetensors]\ntodos:",
+        ),
+        "code block 1 asserts what cannot fail: assert torch.tensor(3.0) / 2 == 1.5 or True": (
+            lab.page,
+            "== 1.5",
+            "== 1.5 or True",
+        ),
         "loaded is nothing_of_this_name, which no installed module": (
             lab.suite / "lab.yaml",
             "todos:",
@@ -248,6 +258,18 @@ def test_check_says_what_is_wrong_with_the_texts_of_a_lab(begun: Path) -> None:
         path.write_text(before, encoding="utf-8")
         found = [fault.sentence for fault in proof.faults]
         assert any(sentence in fault for fault in found), (sentence, found)
+
+
+def test_check_finds_a_line_of_an_answer_on_a_page_of_the_handbook(begun: Path) -> None:
+    lab = finished(begun)
+    assert lab.solution is not None
+    changed(lab.solution, "return sample * 0.5", "return sample * 0.5 + 0 * sample")
+    handbook = begun / "exercises" / "handbook" / "halves.md"
+    handbook.write_text("# Halves\n\n    return sample * 0.5 + 0 * sample\n", encoding="utf-8")
+    proof = Proof(lab)
+    prove_texts(proof)
+    told = "a line of an answer stands in handbook/halves.md: return sample * 0.5 + 0 * sample"
+    assert [fault.sentence for fault in proof.faults] == [told]
 
 
 @pytest.mark.minutes

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import infralens
 from infralens.authoring.beginning import begin_lab
-from infralens.authoring.texts import READ, dead_readings, says_masked, unfinished
+from infralens.authoring.idle import idle_assertions
+from infralens.authoring.texts import NEEDED, READ, dead_readings, says_masked, unfinished
 from infralens.cli import main
 from infralens.labs import Lab, find_lab, find_labs
 from infralens.wrong import likely_reading
@@ -51,6 +54,44 @@ def test_the_sections_that_docstrings_send_to_are_there() -> None:
 )
 def test_a_sentence_names_the_module_and_says_so(text: str, said: bool) -> None:
     assert says_masked(text, "diffusers") is said
+
+
+@pytest.mark.parametrize(
+    ("test", "idle"),
+    [
+        ("True", True),
+        ("x == 1 or True", True),
+        ("(x == 1, 'a text')", True),
+        ("x is x and y <= y", True),
+        ("not None", True),
+        ("(i for i in x)", True),
+        ("len(x) >= 0", True),
+        ("x == 1", False),
+        ("x == x.clone()", False),
+        ("x == x and y", False),
+        ("x != x", False),
+        ("not x", False),
+        ("len(x) >= 1", False),
+        ("x < x or y", False),
+        ("(*x,)", False),
+    ],
+)
+def test_an_assertion_that_cannot_fail_is_known_by_its_form(test: str, idle: bool) -> None:
+    assert list(idle_assertions(f"if z:\n    assert {test}")) == (
+        [f"assert {test}"] if idle else []
+    )
+
+
+def test_what_the_process_of_a_submission_needs_is_what_cannot_be_masked() -> None:
+    package = Path(infralens.__file__).parent
+    needed = set()
+    for path in [package / "wire.py", *(package / "candidate").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                needed |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                needed.add((node.module or "").split(".")[0])
+    assert tuple(sorted(needed - {*sys.stdlib_module_names, "infralens"})) == NEEDED
 
 
 def test_a_handbook_page_that_is_left_to_write_is_a_fault_and_labs_of_ones_own_are_copied(

@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+from infralens.authoring.given_away import given_away
+from infralens.authoring.idle import idle_assertions
 from infralens.authoring.proofs import Proof
 from infralens.authoring.unfit import in_words, raised_by, texts_of, unfit_texts
 from infralens.labs import Lab
@@ -29,6 +31,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 READ = re.compile(r"Read: (handbook/[\w-]+\.md), \"([^\"]+)\"")
 MOST_TOLD = 100  # letters of a link
 OUTSIDE = ("http://", "https://", "mailto:")
+NEEDED = ("numpy", "safetensors", "torch")  # by the process that runs a submission, for itself
 
 
 def current_stub(lab: Lab) -> str:
@@ -60,6 +63,8 @@ def prove_texts(proof: Proof) -> None:
     for name in lab.masked:
         if importlib.util.find_spec(name.split(".")[0]) is None:
             proof.fault(f"lab.yaml: masked is {name}, which no installed package is called")
+        if name.split(".")[0] in NEEDED:
+            proof.fault(f"lab.yaml: masked is {name}, without which no submission can start")
         for where, text in (("page", _text(lab.page)), ("solution's docstring", _head(lab))):
             if not says_masked(text, name):
                 proof.fault(f"{where}: does not say that `{name}` cannot be imported")
@@ -208,10 +213,12 @@ def _prove_stub_text(proof: Proof) -> None:
     for line in answer_lines(lab.solution.read_text(encoding="utf-8")):
         if len(line) > LONG_LINE and line in stub_lines:
             proof.fault(f"a line of an answer stands in the stub as well: {line}")
+    for problem in given_away(lab):
+        proof.fault(problem)
 
 
 def page_faults(page: Path) -> Iterator[str]:
-    """What is wrong with a Markdown page: links that lead nowhere, code that does not run."""
+    """What is wrong with a Markdown page: dead links, code that does not run or asserts nothing."""
     text = page.read_text(encoding="utf-8")
     for target in LINK.findall(text):
         problem = broken_link(page, target)
@@ -224,6 +231,9 @@ def page_faults(page: Path) -> Iterator[str]:
         problem = raised_by(block, f"{page.name}, block {number}", namespace)
         if problem:
             yield f"code block {number} raises {problem}"
+        else:
+            for idle in idle_assertions(block):
+                yield f"code block {number} asserts what cannot fail: {idle}"
 
 
 def broken_link(page: Path, target: str) -> str | None:
