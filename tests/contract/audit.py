@@ -45,11 +45,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lab", nargs="+", choices=[lab.id for lab in LABS])
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--todo", action="append", help="of the wrong answers those to this todo")
     options = parser.parse_args()
     console, bad = Console(), 0
     with examiner(serve=True) as warm, tempfile.TemporaryDirectory() as name:
         for lab in [lab for lab in LABS if lab.id in options.lab]:
-            answers = wrong_answers(lab)
+            answers = [
+                wrong
+                for wrong in wrong_answers(lab)
+                if options.todo is None or wrong.todo in options.todo
+            ]
             for wrong in track(answers, f"{lab.id}: {len(answers)} wrong answers", console=console):
                 seeds = [random.randrange(MOST) for _ in range(options.seeds)]
                 found = faults(lab, wrong, seeds, Path(name), warm)

@@ -406,9 +406,12 @@ def draw_area(draw: Draw, multiple: int) -> tuple[float, float]:
 @todo("3.5")
 def test_sides_are_cut_to_multiples(candidate: Any, draw: Draw) -> None:
     """snap gives the sides that VaeImageProcessor takes of an image."""
-    for multiple in draw.sample([8, 12, 16, 32], 2):
-        height = multiple * draw.integer(2, 5) + draw.integer(multiple // 2 + 1, multiple - 1)
-        width = multiple * draw.integer(6, 9) + draw.integer(1, multiple - 1)
+    # One side just under a multiple and one just over, each once: up, down and nearest all differ.
+    for multiple, is_under in zip(draw.sample([8, 12, 16, 32], 2), (True, False), strict=True):
+        half = multiple // 2
+        over, under = draw.integer(1, half - 1), draw.integer(half + 1, multiple - 1)
+        height = multiple * draw.integer(2, 5) + (under if is_under else over)
+        width = multiple * draw.integer(6, 9) + (over if is_under else under)
         image = torch.empty(1, 3, height, width, device=live.META)
         processor = VaeImageProcessor(vae_scale_factor=multiple)
         assert_equals(
