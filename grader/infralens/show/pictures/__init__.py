@@ -17,6 +17,7 @@ DRAWN = {
     "diffsynth/lab-02": "reading",
     "diffsynth/lab-03": "latents",
     "diffsynth/lab-04": "loop",
+    "diffsynth/lab-06": "frames",
     "diffsynth/lab-10": "trace",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
