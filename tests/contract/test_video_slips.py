@@ -44,7 +44,8 @@ def noise(latents: torch.Tensor | None) -> Any:
 
 def test_repeated_noise_is_not_repeated() -> None:
     one, other = noise(None)
-    assert one.shape == other.shape and not torch.equal(one, other)
+    assert one.shape == other.shape
+    assert not torch.equal(one, other)
     assert torch.equal(*noise(torch.randn(1, 2, 4, 2, 2)))
 
 

@@ -111,7 +111,7 @@ def test_a_folder_without_a_table_has_no_path(tmp_path: Path) -> None:
 def test_the_contents_name_every_step_in_order(columns: int) -> None:
     told = CliRunner().invoke(main, ["read"], env={"COLUMNS": str(columns)}).stdout
     names = [step.name.removeprefix("diffusers/") for step in PATH.steps]
-    places = [told.index(f"{name} ") for name in names]
+    places = [f"\n{told}".index(f"\n{name} ") for name in names]
     assert places == sorted(places)
     assert told.count("○") + told.count("●") == 3 * len(PATH.steps)
 

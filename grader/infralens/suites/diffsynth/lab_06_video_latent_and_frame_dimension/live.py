@@ -174,15 +174,16 @@ def _block() -> Any:
 
 
 def _full(video: Tensor) -> Tensor:
-    return _block()(video.flatten(2).mT).mT.unflatten(2, video.shape[2:])
+    out: Tensor = _block()(video.flatten(2).mT).mT
+    return out.reshape(video.shape)
 
 
 def _spatial(video: Tensor) -> Tensor:
     """Attention in each frame: as a UNet has it, with the frames in its batch."""
     batch, _, frames, height, width = video.shape
     folded = video.transpose(1, 2).flatten(0, 1)
-    out = _block()(folded.flatten(2).mT).mT.unflatten(2, (height, width))
-    return out.unflatten(0, (batch, frames)).transpose(1, 2)
+    out: Tensor = _block()(folded.flatten(2).mT).mT
+    return out.reshape(batch, frames, -1, height, width).transpose(1, 2)
 
 
 @functools.lru_cache
@@ -200,8 +201,8 @@ def _temporal(video: Tensor) -> Tensor:
     batch, _, frames = video.shape[:3]
     layer = _temporal_layer()
     layer.norm = torch.nn.Identity()
-    out = layer(video.transpose(1, 2).flatten(0, 1), num_frames=frames)
-    return out.unflatten(0, (batch, frames)).transpose(1, 2)
+    out: Tensor = layer(video.transpose(1, 2).flatten(0, 1), num_frames=frames)
+    return out.reshape(batch, frames, *out.shape[1:]).transpose(1, 2)
 
 
 @functools.lru_cache
@@ -228,7 +229,7 @@ def _skyreels(block: int) -> Any:
 def looked_at(kind: str, frames: int, height: int, width: int, block: int) -> Tensor:
     """Who looks at whom in a layer of diffusers of this kind."""
     if kind == "causal" and block == 1:
-        mask = library_function(
+        mask: Tensor = library_function(
             "models/autoencoders/autoencoder_kl_hunyuan_video.py", "prepare_causal_attention_mask"
         )(frames, height * width, torch.float32, torch.device("cpu"))
         return mask == 0

@@ -119,7 +119,7 @@ def image_condition(encode, first, last, frames, mean, std, ratio):
 def first_frame_loop(denoiser, scheduler, latents, first):
     others = latents[:, :, 1:]
     batch, frames = latents.shape[0], latents.shape[2]
-    for t in scheduler.timesteps:
+    for t in iter(scheduler.timesteps):
         told = torch.tensor([[0.0] + [float(t)] * (frames - 1)] * batch)
         said = denoiser(torch.cat((first, others), 2), told)
         others = scheduler.step(said[:, :, 1:], t, others).prev_sample

@@ -95,7 +95,7 @@ def first_frame_loop(denoiser, scheduler, latents, first):
     noisy[:, 0] = 0
     moving = noisy[:, None, :, None, None].bool()
     state = torch.where(moving, latents, first)
-    for t in scheduler.timesteps:
+    for t in scheduler.timesteps.unbind():
         (after,) = scheduler.step(denoiser(state, noisy * t), t, state, return_dict=False)
         state = torch.where(moving, after, first)
     return state
