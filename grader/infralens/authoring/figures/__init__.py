@@ -45,6 +45,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "embedding": model.embedding,
     "queue": model.queue,
     "releases": model.releases,
+    "branches": model.branches,
     "passage": partial(shown, "lab-05", lab_05.draw),
     "components": partial(shown, "lab-06", lab_06.draw),
     "attention": partial(shown, "lab-07", lab_07.draw),

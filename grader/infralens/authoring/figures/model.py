@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -80,6 +81,38 @@ def _decoded(given: Prompted, x: Tensor) -> Tensor:
     decoder = given.pipe.vae
     image: Tensor = decoder.decode(x / decoder.config.scaling_factor).sample[0]
     return image
+
+
+def branches() -> Figure:
+    """A guided run with attention kept for a second call: both branches in one call, or in two."""
+    from diffusers import PyramidAttentionBroadcastConfig, apply_pyramid_attention_broadcast
+
+    images, now = [], [0]
+    for every, apart in ((1, False), (2, False), (2, True)):
+        given = prompted(PROMPT, SEED)
+        kept = PyramidAttentionBroadcastConfig(
+            spatial_attention_block_skip_range=every,
+            cross_attention_block_skip_range=every,
+            current_timestep_callback=lambda: now[0],
+        )
+        apply_pyramid_attention_broadcast(given.pipe.unet, kept)
+        called = partial(_branches, given, 1 if apart else 2, now)
+        with torch.no_grad():
+            images.append(given.run(called, 2 * STEPS, SCALE))
+    titles = ["attention in every call", "in every second step", "in every second call"]
+    figure = sheet(WIDTH * 0.75, 2.05, "")
+    row(figure, images, titles, name="", box=(0.01, 0.02, 0.985, 0.86))
+    return figure
+
+
+def _branches(
+    given: Prompted, at_once: int, now: list[int], x: Tensor, _: int, t: Tensor
+) -> Tensor:
+    """The network's output for both branches, so many of them at once; `now` is the timestep."""
+    now[0] = int(t)
+    pairs = zip(torch.split(x, at_once), torch.split(given.embeds, at_once), strict=True)
+    unet = given.pipe.unet
+    return torch.cat([unet(rows, t, encoder_hidden_states=words).sample for rows, words in pairs])
 
 
 def seam() -> Figure:
