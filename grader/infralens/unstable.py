@@ -43,6 +43,7 @@ SD3_FROM_IMAGE = (
     ".StableDiffusion3Img2ImgPipeline"
 )
 LTX = "diffusers.pipelines.ltx.pipeline_ltx.LTXPipeline"
+FLUX2 = "diffusers.pipelines.flux2.pipeline_flux2.Flux2Pipeline"
 SDXL = "diffusers.pipelines.stable_diffusion_xl"
 CONTROLNET = "diffusers.pipelines.controlnet.pipeline_controlnet.StableDiffusionControlNetPipeline"
 GUIDANCE = "diffusers.guiders.classifier_free_guidance.ClassifierFreeGuidance"
@@ -117,6 +118,22 @@ UNSTABLE = (
         "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit.calculate_dimensions",
         "diffsynth/lab-03 reads it out of the file, without the imports",
     ),
+    Unstable(f"{LTX}._normalize_latents", "diffsynth/lab-07 grades the constants alone"),
+    Unstable(f"{LTX}._denormalize_latents", "diffsynth/lab-07: the same, the way back"),
+    Unstable(
+        f"{FLUX2}._encode_vae_image",
+        "diffsynth/lab-07: Flux 2's latents of an image, of a stand-in",
+    ),
+    Unstable(f"{FLUX2}._patchify_latents", "which that stand-in folds with"),
+    Unstable(
+        "diffusers.pipelines.wan.pipeline_wan_i2v.WanImageToVideoPipeline.prepare_latents",
+        "diffsynth/lab-07: Wan's latents of an image, of a stand-in",
+    ),
+    Unstable(
+        "diffusers.pipelines.cogvideo.pipeline_cogvideox_image2video"
+        ".CogVideoXImageToVideoPipeline.prepare_latents",
+        "diffsynth/lab-07: CogVideoX's latents of an image, of a stand-in",
+    ),
     Unstable(
         "diffusers.models.autoencoders.autoencoder_kl_hunyuan_video.prepare_causal_attention_mask",
         "diffsynth/lab-06 reads it out of the file, and holds masks against it",
@@ -138,6 +155,14 @@ UNSTABLE = (
     Unstable(
         f"{MODULAR}.stable_diffusion_xl.decoders.StableDiffusionXLDecodeStep",
         "lab 05: decoding with a mean for each channel",
+    ),
+    Unstable(
+        f"{MODULAR}.flux2.decoders.Flux2DecodeStep",
+        "diffsynth/lab-07: what Flux 2's VAE is given to decode",
+    ),
+    Unstable(
+        f"{MODULAR}.wan.decoders.WanVaeDecoderStep",
+        "diffsynth/lab-07: what Wan's VAE is given to decode",
     ),
     # torch
     Unstable(

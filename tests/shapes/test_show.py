@@ -87,6 +87,7 @@ SEEN = {
     "diffsynth/lab-03": "frames-divided",
     "diffsynth/lab-04": "step-from-scaled-latents",
     "diffsynth/lab-06": "width-major",
+    "diffsynth/lab-07": "no-cache",
     "diffsynth/lab-10": "bytes-added-up",
 }
 """A misconception of each lab that has a picture."""

@@ -17,7 +17,17 @@ from infralens.authoring.figures import model, solutions
 from infralens.authoring.figures.solved import shown
 from infralens.labs import own_place
 from infralens.shapes import FOLDER
-from infralens.show.pictures import frames, lab_05, lab_06, lab_07, lab_08, lab_09, latents, trace
+from infralens.show.pictures import (
+    frames,
+    lab_05,
+    lab_06,
+    lab_07,
+    lab_08,
+    lab_09,
+    latents,
+    pieces,
+    trace,
+)
 from infralens.show.pictures.look import as_png
 
 MOST_BYTES = 60_000
@@ -57,6 +67,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "filled": solutions.filled,
     "latents": partial(shown, "diffsynth/lab-03", latents.draw),
     "looking": partial(shown, "diffsynth/lab-06", frames.draw),
+    "pieces": partial(shown, "diffsynth/lab-07", pieces.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }
 """What is drawn, by the name of its file without `.png`."""

@@ -18,6 +18,7 @@ DRAWN = {
     "diffsynth/lab-03": "latents",
     "diffsynth/lab-04": "loop",
     "diffsynth/lab-06": "frames",
+    "diffsynth/lab-07": "pieces",
     "diffsynth/lab-10": "trace",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
