@@ -57,8 +57,8 @@ def encode_in_chunks(vae: Any, video: Tensor) -> Tensor:
     """7.2 · The moments (B, 2C, f, h, w) of a video that is encoded in pieces.
 
     vae: lent, see above; it may remember the frames of another clip. Its encoder is given the first
-    frame alone, then r frames at a time, in order; what it gives is joined in time. quant_conv comes
-    last, once or for each piece. A number of frames that is not r·k + 1: ValueError.
+    frame alone, then r frames at a time, in order; what it gives is joined in time. quant_conv
+    comes last, once or for each piece. A number of frames that is not r·k + 1: ValueError.
 
     Source: AutoencoderKLWan._encode.
 
@@ -128,14 +128,14 @@ def temporal_tiled_decode(
     decode: takes n latent frames and gives (n − 1)·ratio + 1 frames; it begins anew in each call.
     latents: (B, C, f, h, w). tile, stride: latent frames, 1 ≤ stride ≤ tile, else ValueError.
     No more than `tile` latent frames are decoded in one call. Otherwise:
-    * A tile begins at each 0, stride, 2·stride, … below f, and takes tile + 1 latent frames, or what
-      is left of them. All are decoded, in order, once each; each but the first then loses its first
-      frame, which the tile before has too.
+    * A tile begins at each 0, stride, 2·stride, … below f, and takes tile + 1 latent frames, or
+      what is left of them. All are decoded, in order, once each; each but the first then loses its
+      first frame, which the tile before has too.
     * The first n frames of each but the first are blended with the last n of the tile before, *as
       that was blended itself*: n is (tile − stride)·ratio, or as many frames as the shorter of the
       two has; frame i is before·(1 − i/n) + own·i/n.
-    * Of the first tile stride·ratio + 1 frames are kept, of the others stride·ratio; joined in time,
-      and cut to (f − 1)·ratio + 1.
+    * Of the first tile stride·ratio + 1 frames are kept, of the others stride·ratio; joined in
+      time, and cut to (f − 1)·ratio + 1.
 
     Source: AutoencoderKLHunyuanVideo._temporal_tiled_decode.
 
@@ -155,8 +155,8 @@ def channel_rms_norm(x: Tensor, gamma: Tensor, bias: Tensor | None) -> Tensor:
 
     x: (B, C, F, H, W), float32, float16 or bfloat16. gamma, bias: (C, 1, 1, 1) of the same dtype.
     x / max(‖x‖, 1e-12) · √C · γ + bias, with ‖x‖ the root of the sum of squares over the channels.
-    Norm and quotient are computed in float32, so that 30,000 in float16 and pixels of zeros come out
-    finite; the quotient goes back to x's dtype, which the answer has too.
+    Norm and quotient are computed in float32, so that 30,000 in float16 and pixels of zeros come
+    out finite; the quotient goes back to x's dtype, which the answer has too.
 
     Source: WanRMS_norm.
 
@@ -214,8 +214,8 @@ def duplicate_up(x: Tensor, out_channels: int, factor_t: int, factor_s: int, fir
 
     x: (B, C, F, H, W). Each channel is repeated in place until there are out_channels · factor_t ·
     factor_s²; these become blocks, in the order of average_down. Returns (B, out_channels,
-    F · factor_t, H · factor_s, W · factor_s), without its first factor_t − 1 frames where `first` is
-    true. out_channels · factor_t · factor_s² that C does not divide: ValueError.
+    F · factor_t, H · factor_s, W · factor_s), without its first factor_t − 1 frames where `first`
+    is true. out_channels · factor_t · factor_s² that C does not divide: ValueError.
 
     Source: DupUp3D of AutoencoderKLWan.
 

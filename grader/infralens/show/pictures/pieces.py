@@ -35,7 +35,8 @@ def draw(mine: Any, seed: int) -> Figure:
         points.append(float(tensor(y, (1, 1, 1, 1, 1), "causal_conv3d").sum()))
         cache = tensor(cache, (1, 1, TAPS - 1, 1, 1), "causal_conv3d, its cache").float()
     left.plot(clip.flatten(), color="#bbbbbb", linewidth=1, label="what goes in")
-    left.plot(theirs, color=LIBRARY, linewidth=6, alpha=0.3, label="diffusers, the whole clip")
+    left.plot(theirs, color=LIBRARY, linewidth=6, alpha=0.3)
+    left.plot([], [], color=LIBRARY, linewidth=6, label="diffusers, the whole clip")
     left.plot(points, "o", color=MINE, markersize=7, mfc="none", label="yours, a frame at a time")
     plain(left, "frame", f"mean of {TAPS} frames")
     left.legend(fontsize=8, frameon=False)
@@ -51,8 +52,8 @@ def draw(mine: Any, seed: int) -> Figure:
         color=LIBRARY,
         linewidth=6,
         alpha=0.3,
-        label="diffusers",
     )
+    right.plot([], [], color=LIBRARY, linewidth=6, label="diffusers")
     right.plot(
         LEVELS, lengths / CHANNELS**0.5, "o", color=MINE, markersize=7, mfc="none", label="yours"
     )
