@@ -42,6 +42,8 @@ SD3_FROM_IMAGE = (
     "diffusers.pipelines.stable_diffusion_3.pipeline_stable_diffusion_3_img2img"
     ".StableDiffusion3Img2ImgPipeline"
 )
+SD3 = "diffusers.pipelines.stable_diffusion_3.pipeline_stable_diffusion_3.StableDiffusion3Pipeline"
+QWEN = "diffusers.pipelines.qwenimage.pipeline_qwenimage.QwenImagePipeline"
 LTX = "diffusers.pipelines.ltx.pipeline_ltx.LTXPipeline"
 FLUX2 = "diffusers.pipelines.flux2.pipeline_flux2.Flux2Pipeline"
 SDXL = "diffusers.pipelines.stable_diffusion_xl"
@@ -114,6 +116,21 @@ UNSTABLE = (
         "diffusers.pipelines.cogvideo.pipeline_cogvideox.CogVideoXPipeline.decode_latents",
         "diffsynth/lab-03: a layout that a video VAE is given, of a stand-in",
     ),
+    Unstable(
+        f"{SDXL}.pipeline_stable_diffusion_xl.StableDiffusionXLPipeline.encode_prompt",
+        "diffsynth/lab-05: states of two encoders and the negative side, of a stand-in",
+    ),
+    Unstable(f"{SD3}._get_clip_prompt_embeds", "diffsynth/lab-05: CLIP's half, of a stand-in"),
+    Unstable(f"{SD3}._get_t5_prompt_embeds", "diffsynth/lab-05: T5's half, of a stand-in"),
+    Unstable(
+        "diffusers.pipelines.wan.pipeline_wan.WanPipeline._get_t5_prompt_embeds",
+        "diffsynth/lab-05: what is zeroed behind the encoder, of a stand-in",
+    ),
+    Unstable(
+        f"{QWEN}._get_qwen_prompt_embeds",
+        "diffsynth/lab-05: what is left of a prompt in a template, of a stand-in",
+    ),
+    Unstable(f"{QWEN}._extract_masked_hidden", "diffsynth/lab-05: which the former calls"),
     Unstable(
         "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit.calculate_dimensions",
         "diffsynth/lab-03 reads it out of the file, without the imports",

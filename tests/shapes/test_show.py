@@ -86,6 +86,7 @@ SEEN = {
     "diffsynth/lab-02": "whole-then-cut",
     "diffsynth/lab-03": "frames-divided",
     "diffsynth/lab-04": "step-from-scaled-latents",
+    "diffsynth/lab-05": "tiled",
     "diffsynth/lab-06": "width-major",
     "diffsynth/lab-07": "no-cache",
     "diffsynth/lab-10": "bytes-added-up",

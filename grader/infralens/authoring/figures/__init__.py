@@ -26,6 +26,7 @@ from infralens.show.pictures import (
     lab_09,
     latents,
     pieces,
+    rows,
     trace,
 )
 from infralens.show.pictures.look import as_png
@@ -66,6 +67,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "tokens": solutions.tokens,
     "filled": solutions.filled,
     "latents": partial(shown, "diffsynth/lab-03", latents.draw),
+    "rows": partial(shown, "diffsynth/lab-05", rows.draw),
     "looking": partial(shown, "diffsynth/lab-06", frames.draw),
     "pieces": partial(shown, "diffsynth/lab-07", pieces.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),

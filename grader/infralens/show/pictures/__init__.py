@@ -17,6 +17,7 @@ DRAWN = {
     "diffsynth/lab-02": "reading",
     "diffsynth/lab-03": "latents",
     "diffsynth/lab-04": "loop",
+    "diffsynth/lab-05": "rows",
     "diffsynth/lab-06": "frames",
     "diffsynth/lab-07": "pieces",
     "diffsynth/lab-10": "trace",

@@ -1,0 +1,1 @@
+"""The suite of diffsynth/lab-05: its checks, and what diffusers does with conditions."""
