@@ -133,7 +133,7 @@ def to_temporal(video: Tensor) -> Tensor:
 def from_temporal(x: Tensor, batch: int, height: int, width: int) -> Tensor:
     """6.2 · What undoes to_temporal: (B·H·W, F, C) to (B, C, F, H, W).
 
-    A first axis that is no multiple of batch·height·width, or is more than that: ValueError.
+    A first axis that is not as long as batch·height·width: ValueError.
 
     Source: AnimateDiffTransformer3D's forward.
 
@@ -238,8 +238,10 @@ def image_condition(
     In front of these C channels stand `ratio` channels of a mask. It begins with a number for
     each frame of the *video*, 1 where the picture is known and 0 elsewhere, the same at all
     pixels; the first number is repeated `ratio` times; then groups of `ratio` numbers, in order,
-    become the `ratio` channels of one latent frame each. In the dtype of the latents. A number of
-    frames that is not 1 + ratio·k, or a last picture with fewer than two frames: ValueError.
+    become the `ratio` channels of one latent frame each. The answer has the dtype of the latents.
+
+    A number of frames that is not 1 + ratio·k, or a last picture with fewer than two frames:
+    ValueError.
 
     Source: WanImageToVideoPipeline.prepare_latents.
 

@@ -90,6 +90,7 @@ def video_vae(temporal: int) -> Any:
     return configs.made(config["_class_name"], config).eval()
 
 
+@functools.lru_cache
 def decoded(temporal: int, latent: int) -> int:
     """To how many frames such a VAE decodes so many latent frames."""
     z = torch.empty(1, CHANNELS, latent, 2, 2, device=configs.META)
