@@ -49,10 +49,11 @@ def test_a_run_that_ends_in_the_middle_prints_the_rest() -> None:
 def test_a_page_has_its_questions_and_those_of_its_labs_and_an_unknown_name_a_sentence() -> None:
     assert CliRunner().invoke(main, ["interview", "serving"], input="").exit_code == 0
     told = CliRunner().invoke(main, ["interview", "controlnet"], input="").stdout
-    asked = [one.asks for one in PRACTICE if one.about in ("controlnet", "diffusers/lab-09")]
-    assert len(asked) == 2
+    here = ("controlnet", "diffusers/lab-09", "diffsynth/lab-09")
+    asked = [one.asks for one in PRACTICE if one.about in here]
+    assert len(asked) == 4
     assert all(question in " ".join(told.split()) for question in asked)
-    assert told.count("[ ] trade-off: ") == 2
+    assert told.count("[ ] trade-off: ") == len(asked)
     empty = CliRunner().invoke(main, ["interview", "glossary"])
     assert empty.exit_code == 2
     assert "There are no interview questions about glossary." in empty.stderr
