@@ -82,7 +82,7 @@ def to_spatial(video: Tensor) -> Tensor:
 def from_spatial(x: Tensor, batch: int) -> Tensor:
     """6.2 · What undoes to_spatial: (B·F, C, H, W) to (B, C, F, H, W).
 
-    batch: B, which the shape does not show. A first axis that it does not divide: ValueError.
+    batch: B, which the shape does not show. Where B does not divide the first axis: ValueError.
 
     Source: AnimateDiffTransformer3D's forward.
 

@@ -83,7 +83,7 @@ def test_what_does_not_divide_is_an_error(candidate: Any, draw: Draw, what: str)
             width - short * (what == "width"),
         ),
         "ValueError",
-        what=f"{what} that cannot be",
+        what=f"{frames} frames" if what == "frames" else f"a {what} of no whole patches",
     )
 
 
