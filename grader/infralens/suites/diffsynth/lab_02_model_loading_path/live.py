@@ -352,6 +352,15 @@ def flux_state(draw: Any) -> State:
     return {name: draw.latents(*shape) for name, shape in shapes.items() if name.startswith(own)}
 
 
+def renumbered(state: State, block: int, to: int) -> State:
+    """The same with another number for this double block: a real Flux has more than ten."""
+    old, new = f"transformer_blocks.{block}.", f"transformer_blocks.{to}."
+    return {
+        new + name.removeprefix(old) if name.startswith(old) else name: tensor
+        for name, tensor in state.items()
+    }
+
+
 def old_flux(state: Mapping[str, Tensor]) -> State:
     """The same as the original's code would have saved it."""
     found: State = {}
