@@ -478,6 +478,13 @@ def test_list_shows_every_lab_and_what_is_next(infralens: Run, lab: Lab) -> None
     assert told in result.stdout
 
 
+def test_list_tells_which_labs_come_before_one_where_there_is_room(infralens: Run) -> None:
+    rows = infralens("list").stdout.splitlines()
+    row = next(row for row in rows if row.startswith("diffsynth/lab-03"))
+    assert row.split("latent_shapes.py")[1].strip() == "needs lab-05, diffsynth/lab-01"
+    assert not any("needs" in row for row in rows if row.startswith("lab-01"))
+
+
 def test_a_narrow_terminal_shows_the_names_of_labs_whole(
     infralens: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

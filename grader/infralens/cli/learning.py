@@ -35,6 +35,7 @@ from infralens.cli.group import BrokenKitError, UsageError, main, say
 
 FILE_COLUMNS = 100  # from here a row has room for the lab's file
 EFFORT_COLUMNS = 64  # and from here for difficulty and minutes in a column of their own
+NEEDS_COLUMNS = 140  # and from here for the labs that come before it
 PIPED_COLUMNS = 200  # for a program that reads a table: a line is a lab
 
 
@@ -62,7 +63,9 @@ def list_labs() -> None:
     effort = curriculum_of(labs)
     wide = effort and console.width >= EFFORT_COLUMNS
     roomy = console.width >= FILE_COLUMNS  # where it is narrow, titles need the room of the files
-    for _ in range(bool(wide) + roomy):
+    told_needs = effort and console.width >= NEEDS_COLUMNS
+    short = {lab.id: lab.short for lab in labs}
+    for _ in range(bool(wide) + roomy + bool(told_needs)):
         table.add_column(no_wrap=True)
     upcoming = None
     for lab in labs:
@@ -79,7 +82,10 @@ def list_labs() -> None:
             Text(f"{score}/{lab.max_score}", style),
         ]
         row += [told] if wide else []
-        table.add_row(*row, *([lab.file] if roomy else []))
+        row += [lab.file] if roomy else []
+        before = [short[name] for name in effort[lab.id].needs if name in short] if told else []
+        row += ["needs " + ", ".join(before)] if told_needs and before else []
+        table.add_row(*row)
     console.print(table)
     if upcoming is not None:
         path = read_curriculum(upcoming.place)
