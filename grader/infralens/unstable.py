@@ -50,6 +50,7 @@ SDXL = "diffusers.pipelines.stable_diffusion_xl"
 CONTROLNET = "diffusers.pipelines.controlnet.pipeline_controlnet.StableDiffusionControlNetPipeline"
 GUIDANCE = "diffusers.guiders.classifier_free_guidance.ClassifierFreeGuidance"
 MODULAR = "diffusers.modular_pipelines"
+GGUF = "diffusers.quantizers.gguf.utils"
 
 UNSTABLE = (
     # Schedulers
@@ -151,6 +152,18 @@ UNSTABLE = (
         ".CogVideoXImageToVideoPipeline.prepare_latents",
         "diffsynth/lab-07: CogVideoX's latents of an image, of a stand-in",
     ),
+    # Hooks and quantizers
+    Unstable(
+        "diffusers.hooks.group_offloading._apply_group_offloading",
+        "diffsynth/lab-08: groups with a stand-in for a stream, of which the CPU has none",
+    ),
+    Unstable(f"{GGUF}.split_block_dims", "the three below call it"),
+    Unstable(
+        f"{GGUF}.dequantize_blocks_Q8_0",
+        "diffsynth/lab-08 reads it out of the file, whose import wants the package gguf",
+    ),
+    Unstable(f"{GGUF}.dequantize_blocks_Q4_0", "the same of another kind"),
+    Unstable(f"{GGUF}.dequantize_blocks_Q4_1", "the same of another kind"),
     Unstable(
         "diffusers.models.autoencoders.autoencoder_kl_hunyuan_video.prepare_causal_attention_mask",
         "diffsynth/lab-06 reads it out of the file, and holds masks against it",

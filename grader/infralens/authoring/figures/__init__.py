@@ -27,6 +27,7 @@ from infralens.show.pictures import (
     latents,
     pieces,
     regions,
+    residency,
     rows,
     trace,
 )
@@ -72,6 +73,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "looking": partial(shown, "diffsynth/lab-06", frames.draw),
     "pieces": partial(shown, "diffsynth/lab-07", pieces.draw),
     "regions": partial(shown, "diffsynth/lab-09", regions.draw),
+    "residency": partial(shown, "diffsynth/lab-08", residency.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }
 """What is drawn, by the name of its file without `.png`."""
