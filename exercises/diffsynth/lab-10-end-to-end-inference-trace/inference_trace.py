@@ -125,10 +125,11 @@ def trace(
 ) -> tuple[Tensor, list[Event]]:
     """10.2 · Run a pipeline once, and write down every boundary on the way.
 
-    pipe: a DiffusionPipeline, such as StableDiffusionPipeline or FluxPipeline. It is called once,
-    with prompt, num_inference_steps=steps, generator, output_type="pt", and `call` as it is.
-    Returns (image, events): the pipeline's `images`, (B, 3, height, width), the same as without a
-    trace; and the events in the order in which they happened.
+    pipe: a DiffusionPipeline, such as StableDiffusionPipeline, FluxPipeline or WanPipeline. It is
+    called once, with prompt, num_inference_steps=steps, generator, output_type="pt", and `call` as
+    it is. Returns (image, events): what the pipeline's output has first, the same as without a
+    trace; and the events in the order in which they happened. That image is `images`, (B, 3,
+    height, width), or, of a pipeline for videos, `frames`, (B, frames, 3, height, width).
 
     An event is 10.1's of the *first tensor* of what a component gave (it gives a tensor, or a tuple
     or an output object whose [0] is one), with mean_abs beside. Every call of a component counts:
@@ -155,7 +156,7 @@ def trace(
 
     Source: StableDiffusionPipeline.__call__, FluxPipeline.__call__; the hooks of torch.nn.Module.
 
-    >>> from types import SimpleNamespace as Box
+    >>> from diffusers.pipelines.pipeline_utils import ImagePipelineOutput as Box
     >>> class Clock(SchedulerMixin):
     ...     def step(self, output, t, sample):
     ...         return (sample - output,)

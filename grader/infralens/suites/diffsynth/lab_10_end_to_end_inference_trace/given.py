@@ -17,13 +17,14 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import diffusers
 import torch
 from diffusers import (
     AutoencoderKL,
+    AutoencoderKLWan,
     DiffusionPipeline,
     EulerDiscreteScheduler,
     FlowMatchEulerDiscreteScheduler,
@@ -32,8 +33,11 @@ from diffusers import (
     ModelMixin,
     StableDiffusionPipeline,
     UNet2DConditionModel,
+    WanPipeline,
+    WanTransformer3DModel,
 )
 from diffusers.pipelines.pipeline_utils import ImagePipelineOutput
+from diffusers.pipelines.wan import pipeline_wan
 from diffusers.utils import logging as diffusers_logging
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
@@ -43,12 +47,16 @@ from transformers import (
     PreTrainedTokenizerFast,
     T5Config,
     T5EncoderModel,
+    UMT5Config,
+    UMT5EncoderModel,
 )
 from transformers.utils import logging as transformers_logging
 
 for logging in (diffusers_logging, transformers_logging):
     logging.set_verbosity_error()  # what the libraries say is not what the learner's code prints
     logging.disable_progress_bar()
+if not hasattr(pipeline_wan, "ftfy"):  # which releases before 0.37 call without having it
+    pipeline_wan.ftfy = SimpleNamespace(fix_text=str)
 
 KINDS: dict[str, Any] = {
     "vae": AutoencoderKL,
@@ -185,6 +193,21 @@ def flux(files: dict[str, bytes], seed: int, dtype: torch.dtype, device: str) ->
     return ready(pipe, device)
 
 
+def wan(files: dict[str, bytes], seed: int, device: str) -> Any:
+    """WanPipeline, text to video, of small random networks; it has no second transformer."""
+    words = sorted(json.loads(files["tokenizer/vocab.json"]))
+    encoder = functools.partial(video_encoder, len(SPECIAL) + len(words))
+    vae, text_encoder, transformer = seeded(seed, video_vae, encoder, video_transformer)
+    pipe = WanPipeline(
+        tokenizer=second_tokenizer(words),
+        text_encoder=text_encoder,
+        vae=vae,
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
+        transformer=transformer,
+    )
+    return ready(pipe, device)
+
+
 def seeded(seed: int, *makers: Callable[[], Any]) -> list[Any]:
     """Networks whose random weights follow from the seed, as does torch's global generator then.
 
@@ -273,6 +296,43 @@ def small_transformer() -> Any:
         pooled_projection_dim=64,
         axes_dims_rope=(4, 6, 6),
         guidance_embeds=True,
+    )
+
+
+def video_vae() -> Any:
+    """AutoencoderKLWan: videos (B, 3, 2F - 1, 2H, 2W), latents (B, 4, F, H, W)."""
+    return AutoencoderKLWan(
+        base_dim=4,
+        z_dim=4,
+        dim_mult=[1, 1],
+        num_res_blocks=1,
+        temperal_downsample=[True],
+        latents_mean=[0.1] * 4,
+        latents_std=[2.5] * 4,
+        scale_factor_temporal=2,
+        scale_factor_spatial=2,
+    )
+
+
+def video_encoder(size: int) -> Any:
+    """UMT5EncoderModel of one layer."""
+    return UMT5EncoderModel(
+        UMT5Config(vocab_size=size, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    )
+
+
+def video_transformer() -> Any:
+    """WanTransformer3DModel of one block: tokens of 2 by 2 latent pixels of one frame."""
+    return WanTransformer3DModel(
+        num_attention_heads=2,
+        attention_head_dim=12,
+        in_channels=4,
+        out_channels=4,
+        text_dim=16,
+        freq_dim=8,
+        ffn_dim=16,
+        num_layers=1,
+        rope_max_seq_len=32,
     )
 
 
@@ -427,12 +487,12 @@ def become_view(tensor: Tensor, kind: int) -> None:
 
 
 def plain_run(pipe: Any, prompt: Any, steps: int, generator: Any, call: dict[str, Any]) -> Tensor:
-    """The pipeline's picture. oneDNN takes longer for such small convolutions than it saves."""
+    """The picture or video. oneDNN takes longer for such small convolutions than it saves."""
     settings = {"num_inference_steps": steps, "generator": generator, "output_type": "pt"}
     mkldnn: Any = torch.backends.mkldnn  # its flags() sets more, and warns
     before, mkldnn.enabled = mkldnn.enabled, False
     try:
-        images: Tensor = pipe(prompt, **settings, **call).images
+        images: Tensor = pipe(prompt, **settings, **call)[0]
     finally:
         mkldnn.enabled = before
     return images

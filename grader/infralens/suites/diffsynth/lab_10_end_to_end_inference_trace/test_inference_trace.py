@@ -38,6 +38,7 @@ BESIDE = Path(__file__).with_name("given.py").read_text(encoding="utf-8")
 DDIM, EULER, HEUN = "DDIMScheduler", "EulerDiscreteScheduler", "HeunDiscreteScheduler"
 ANCESTRAL = "EulerAncestralDiscreteScheduler"
 KIT, RENAMED = "the kit's own pipeline", "a pipeline with other names"
+WAN = "Wan"  # text to video
 FLUX = {"Flux": torch.float32, "Flux in bfloat16": torch.bfloat16}
 READING = ("text_encoder", "tokenizer", "scheduler")
 EVERYTHING = (*READING, "unet", "vae")
@@ -354,6 +355,8 @@ class Case:
             pipe = where.renamed(files, weights, rest, work, self.device)
         elif kind in FLUX:
             pipe = where.flux(files, weights, FLUX[kind], self.device)
+        elif kind == WAN:
+            pipe = where.wan(files, weights, self.device)
         else:
             pipe = where.small(files, weights, kind, self.device)
         if self.prepared:
@@ -407,6 +410,10 @@ def draw_case(draw: Draw, device: str, kind: str, many: bool = False, **more: An
     height, width = draw.choice([(16, 24), (24, 16), (32, 24)])
     call = {"height": height, "width": width, "guidance_scale": draw.uniform(2, 5)}
     if kind in FLUX:
+        call["max_sequence_length"] = draw.integer(9, 14)
+    elif kind == WAN:  # sides that 16 divides, and half of the frames after the first
+        sides, frames = draw.sample([16, 32], 2), draw.choice([3, 5])
+        call |= {"height": sides[0], "width": sides[1], "num_frames": frames}
         call["max_sequence_length"] = draw.integer(9, 14)
     elif kind == RENAMED:
         call = {"guidance_scale": draw.uniform(2, 5)}
@@ -547,7 +554,7 @@ def test_a_nan_in_a_run_is_written_down(candidate: Any, draw: Draw, device: str)
 
 
 @todo("10.2", guards="the numbers in float32; the next check looks at bfloat16")
-@pytest.mark.parametrize("kind", ["Flux", EULER])
+@pytest.mark.parametrize("kind", [WAN, EULER])
 def test_the_numbers_are_those_of_the_first_tensors(
     candidate: Any, draw: Draw, device: str, kind: str
 ) -> None:
@@ -1104,7 +1111,7 @@ def test_contracts_and_divergence_change_no_events(candidate: Any, draw: Draw) -
 
 
 @todo("10.3", guards="traces of real runs", again=False)
-@pytest.mark.parametrize("kind", [HEUN, "Flux in bfloat16", EULER])
+@pytest.mark.parametrize("kind", [HEUN, "Flux in bfloat16", WAN])
 def test_the_library_keeps_its_contracts(
     candidate: Any, draw: Draw, device: str, kind: str
 ) -> None:

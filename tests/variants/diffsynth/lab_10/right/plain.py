@@ -153,8 +153,9 @@ def trace(model, text, count, random, **settings):
     finally:
         for undo in notes.cleanup[::-1]:
             undo()
-    notes.write("image", "output", result.images, notes.last)
-    return result.images, notes.rows
+    made = result.frames if hasattr(result, "frames") else result.images
+    notes.write("image", "output", made, notes.last)
+    return made, notes.rows
 
 
 def _middle(shape):
