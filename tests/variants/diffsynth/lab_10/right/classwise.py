@@ -126,7 +126,7 @@ def trace(pipeline, words, n, rng, **options):
         for patch in reversed(started):
             patch.stop()
     keep("image", "output", image, marks[-1])
-    return image.permute(0, 2, 3, 1).permute(0, 3, 1, 2), rows
+    return image.movedim(-3, -1).movedim(-1, -3), rows
 
 
 def contract_errors(rows):
