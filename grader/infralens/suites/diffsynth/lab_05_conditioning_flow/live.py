@@ -5,6 +5,7 @@ its attention layers with weights that a check draws.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from torch import Tensor
 from infralens.examiner import quiet_transformers
 from infralens.suites import configs
 from infralens.suites.networks import frozen, seeded
+from infralens.suites.releases import since
 
 Pair = tuple[Tensor, Tensor]
 Weights = Mapping[str, Tensor]
@@ -226,7 +228,10 @@ class Padded:
 
     def through_wan(self, length: int) -> Tensor:
         """The states as WanPipeline hands them on, padded to this length."""
-        embeds: Tensor = pipeline_class("WanPipeline")._get_t5_prompt_embeds(
+        kind = pipeline_class("WanPipeline")
+        if not since("0.37"):  # it cleans a prompt with ftfy, there or not
+            sys.modules[kind.__module__].__dict__.setdefault("ftfy", SimpleNamespace(fix_text=str))
+        embeds: Tensor = kind._get_t5_prompt_embeds(
             self._stand_in(), self.prompts, max_sequence_length=length
         )
         return embeds
