@@ -89,8 +89,8 @@ SEEN = {
     "diffsynth/lab-05": "tiled",
     "diffsynth/lab-06": "width-major",
     "diffsynth/lab-07": "no-cache",
-    "diffsynth/lab-09": "windows-ignored",
     "diffsynth/lab-08": "never-goes",
+    "diffsynth/lab-09": "windows-ignored",
     "diffsynth/lab-10": "bytes-added-up",
 }
 """A misconception of each lab that has a picture."""

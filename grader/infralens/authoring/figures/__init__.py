@@ -72,8 +72,8 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "rows": partial(shown, "diffsynth/lab-05", rows.draw),
     "looking": partial(shown, "diffsynth/lab-06", frames.draw),
     "pieces": partial(shown, "diffsynth/lab-07", pieces.draw),
-    "regions": partial(shown, "diffsynth/lab-09", regions.draw),
     "residency": partial(shown, "diffsynth/lab-08", residency.draw),
+    "regions": partial(shown, "diffsynth/lab-09", regions.draw),
     "timeline": partial(shown, "diffsynth/lab-10", trace.draw),
 }
 """What is drawn, by the name of its file without `.png`."""

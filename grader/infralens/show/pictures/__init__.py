@@ -20,8 +20,8 @@ DRAWN = {
     "diffsynth/lab-05": "rows",
     "diffsynth/lab-06": "frames",
     "diffsynth/lab-07": "pieces",
-    "diffsynth/lab-09": "regions",
     "diffsynth/lab-08": "residency",
+    "diffsynth/lab-09": "regions",
     "diffsynth/lab-10": "trace",
 }
 """The labs that have a picture, and the module here that draws it: `draw(mine, seed)` → Figure.
