@@ -24,6 +24,7 @@ from torch import Tensor
 
 from infralens.examiner import quiet_transformers
 from infralens.suites.networks import frozen, plain_convolutions, seeded
+from infralens.suites.releases import since
 
 Stats = dict[str, Any]
 
@@ -259,7 +260,8 @@ def to_model(family: str, latents: Tensor, stats: Stats) -> Tensor:
         )
     pipe = diffusers.Flux2Pipeline
     standin = SimpleNamespace(vae=vae, _patchify_latents=pipe._patchify_latents)
-    return torch.as_tensor(pipe._encode_vae_image(standin, image, None))
+    found = torch.as_tensor(pipe._encode_vae_image(standin, image, None))
+    return found if since("0.38") else found.to(dtype)  # before, the deviation was left in float32
 
 
 def to_vae(family: str, latents: Tensor, stats: Stats) -> Tensor:
@@ -267,14 +269,17 @@ def to_vae(family: str, latents: Tensor, stats: Stats) -> Tensor:
     quiet_transformers()
     import diffusers
     from diffusers.modular_pipelines import PipelineState
-    from diffusers.modular_pipelines.flux2.decoders import Flux2DecodeStep
-    from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
 
     vae = Standin(latents, stats)
     if family == "LTX":
         return torch.as_tensor(
             diffusers.LTXPipeline._denormalize_latents(latents, *of_channels(stats))
         )
+    if family == "Flux 2" and not since("0.37"):  # whose lines stand in the pipeline's call alone
+        mean, deviation = vae.bn.running_mean, (vae.bn.running_var + stats["bn_eps"]).sqrt()
+        mean, deviation = (x.reshape(1, -1, 1, 1).to(latents.dtype) for x in (mean, deviation))
+        unfold = diffusers.Flux2Pipeline._unpatchify_latents
+        return torch.as_tensor(unfold(latents * deviation + mean))
     if family == "CogVideoX":
         standin = SimpleNamespace(vae=vae, vae_scaling_factor_image=stats["scaling_factor"])
         given = latents.permute(0, 2, 1, 3, 4)
@@ -285,9 +290,22 @@ def to_vae(family: str, latents: Tensor, stats: Stats) -> Tensor:
         postprocess=lambda images, output_type: images,
         postprocess_video=lambda videos, output_type: videos,
     )
-    step: Any = WanVaeDecoderStep() if family == "Wan" else Flux2DecodeStep()
+    step: Any = decoding(family)
     step(SimpleNamespace(vae=vae, image_processor=as_it_is, video_processor=as_it_is), state)
     return vae.decoded[0]
+
+
+def decoding(family: str) -> Any:
+    """The step of a modular pipeline that decodes."""
+    if family == "Wan":
+        from diffusers.modular_pipelines.wan import decoders
+
+        return getattr(
+            decoders, "WanVaeDecoderStep" if since("0.37") else "WanImageVaeDecoderStep"
+        )()
+    from diffusers.modular_pipelines.flux2.decoders import Flux2DecodeStep
+
+    return Flux2DecodeStep()
 
 
 def of_channels(stats: Stats) -> tuple[Tensor, Tensor, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from unittest import mock
 
 import torch
 from diffusers import hooks
-from diffusers.hooks import group_offloading
+from diffusers.hooks import group_offloading, layerwise_casting
 from diffusers.models.attention import BasicTransformerBlock
 from diffusers.models.attention_processor import Attention
 from diffusers.models.cache_utils import CacheMixin
@@ -24,8 +25,9 @@ from torch import Tensor, nn
 from infralens.examiner import library_function
 from infralens.suites import configs
 from infralens.suites.networks import frozen, seeded
+from infralens.suites.releases import since
 
-META = configs.META
+META, CPU = configs.META, torch.device("cpu")
 Events = list[tuple[str, str]]
 NARROW = torch.float8_e4m3fn
 
@@ -126,6 +128,8 @@ def watched() -> Iterator[list[tuple[str, Any]]]:
     seen: list[tuple[str, Any]] = []
     kind = group_offloading.ModuleGroup
     with (
+        # Before 0.41 a group asks for the accelerator's module, also where there is none.
+        mock.patch.object(torch.accelerator, "current_accelerator", return_value=CPU),
         mock.patch.object(kind, "onload_", lambda group: seen.append(("on", group))),
         mock.patch.object(kind, "offload_", lambda group: seen.append(("off", group))),
     ):
@@ -138,7 +142,7 @@ def groups(module: nn.Module, level: str, blocks_per_group: int) -> dict[str, in
     with watched() as seen:  # every group goes once, when its hook is set
         hooks.apply_group_offloading(
             module,
-            onload_device=torch.device("cpu"),
+            onload_device=CPU,
             offload_device=META,
             offload_type=level,
             num_blocks_per_group=blocks_per_group,
@@ -200,7 +204,7 @@ def passes(
     module = Ordered(own, sizes, order, lambda leader: seen.append(("run", leader)))
     names = {id(part): name for name, part in module.named_modules()}
     config = group_offloading.GroupOffloadingConfig(
-        onload_device=torch.device("cpu"),
+        onload_device=CPU,
         offload_device=META,
         offload_type=group_offloading.GroupOffloadingType.BLOCK_LEVEL,
         non_blocking=False,
@@ -263,7 +267,11 @@ def seconds(copy: Sequence[float], compute: Sequence[float], events: Events) -> 
 
 def narrow(module: nn.Module, patterns: Sequence[str]) -> set[str]:
     """The names of the modules whose weights apply_layerwise_casting makes narrow."""
-    hooks.apply_layerwise_casting(module, NARROW, torch.float32, tuple(patterns))
+    kinds = layerwise_casting._GO_LC_SUPPORTED_PYTORCH_LAYERS
+    with mock.patch.object(  # before 0.37 an embedding was no such kind
+        layerwise_casting, "_GO_LC_SUPPORTED_PYTORCH_LAYERS", (*kinds, nn.Embedding)
+    ):
+        hooks.apply_layerwise_casting(module, NARROW, torch.float32, tuple(patterns))
     return {
         name
         for name, part in module.named_modules()
@@ -397,10 +405,26 @@ def skipping_attention(
     return computed
 
 
+def mag_rule(
+    ratios: Sequence[float], steps: int, threshold: float, max_skips: int, retention: float
+) -> list[bool]:
+    """Ma and others 2025: each step is judged by all ratios since the last run."""
+    ran = [True] * min(max(int(retention * steps + 0.5), 1), steps)
+    for step in range(len(ran), steps):
+        last = max(i for i, run in enumerate(ran) if run)
+        skipped = range(max(last + 1, int(retention * steps + 0.5)), step + 1)
+        taken = [ratios[round(i * (len(ratios) - 1) / (steps - 1))] for i in skipped]
+        error = sum(abs(1 - math.prod(taken[:n])) for n in range(1, len(taken) + 1))
+        ran.append(error > threshold or len(taken) > max_skips)
+    return ran
+
+
 def mag_plan(
     ratios: Sequence[float], steps: int, threshold: float, max_skips: int, retention: float
 ) -> list[bool]:
-    """In which steps MagCache runs the blocks."""
+    """In which steps MagCache runs the blocks; before 0.37, which lacks it, by its rule."""
+    if not since("0.37"):
+        return mag_rule(ratios, steps, threshold, max_skips, retention)
     stack: Any = Stack(blocks(2))
     computed: list[bool] = []
 
