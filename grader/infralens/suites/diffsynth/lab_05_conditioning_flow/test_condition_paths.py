@@ -558,7 +558,8 @@ def test_every_entry_has_the_same_rows(candidate: Any, draw: Draw, guided: bool)
     prompts, images = draw.sample(range(2, 5), 2)
 
     def draw_all(shared: Sequence[str]) -> Conditions:
-        shapes = {"time_ids": (6,), "embeds": (3, 4), "strength": (), "picture": (2, 3, 5)}
+        # Embeddings first: halves alternate in every entry, or in the shared ones alone.
+        shapes = {"embeds": (3, 4), "time_ids": (6,), "strength": (), "picture": (2, 3, 5)}
         return {
             name: draw.latents(1 if name in shared else prompts, *shape)
             for name, shape in shapes.items()
