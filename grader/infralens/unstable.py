@@ -158,7 +158,7 @@ UNSTABLE = (
         "diffsynth/lab-08: groups with a stand-in for a stream, of which the CPU has none",
     ),
     Unstable(
-        "diffusers.hooks.layerwise_casting._GO_LC_SUPPORTED_PYTORCH_LAYERS",
+        "diffusers.hooks._common._GO_LC_SUPPORTED_PYTORCH_LAYERS",
         "diffsynth/lab-08: the kinds of leaf that are narrow, to which 0.36 is given embeddings",
     ),
     Unstable(f"{GGUF}.split_block_dims", "the three below call it"),
