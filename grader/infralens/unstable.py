@@ -194,6 +194,7 @@ UNSTABLE = (
         f"{MODULAR}.flux2.decoders.Flux2DecodeStep",
         "diffsynth/lab-07: what Flux 2's VAE is given to decode",
     ),
+    Unstable(f"{FLUX2}._unpatchify_latents", "diffsynth/lab-07: the same, for diffusers 0.36"),
     Unstable(
         f"{MODULAR}.wan.decoders.WanVaeDecoderStep",
         "diffsynth/lab-07: what Wan's VAE is given to decode",

@@ -6,6 +6,7 @@ Networks have a few channels and are built once; they compute without oneDNN, wh
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -297,12 +298,13 @@ def to_vae(family: str, latents: Tensor, stats: Stats) -> Tensor:
 
 def decoding(family: str) -> Any:
     """The step of a modular pipeline that decodes."""
-    if family == "Wan":
-        from diffusers.modular_pipelines.wan import decoders
+    if family == "Wan" and since("0.37"):
+        from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
 
-        return getattr(
-            decoders, "WanVaeDecoderStep" if since("0.37") else "WanImageVaeDecoderStep"
-        )()
+        return WanVaeDecoderStep()
+    if family == "Wan":  # as it was called before
+        decoders = importlib.import_module("diffusers.modular_pipelines.wan.decoders")
+        return decoders.WanImageVaeDecoderStep()
     from diffusers.modular_pipelines.flux2.decoders import Flux2DecodeStep
 
     return Flux2DecodeStep()
