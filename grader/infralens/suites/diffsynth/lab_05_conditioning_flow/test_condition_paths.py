@@ -558,8 +558,9 @@ def test_every_entry_has_the_same_rows(candidate: Any, draw: Draw, guided: bool)
     prompts, images = draw.sample(range(2, 5), 2)
 
     def draw_all(shared: Sequence[str]) -> Conditions:
-        # Embeddings first: halves alternate in every entry, or in the shared ones alone.
-        shapes = {"embeds": (3, 4), "time_ids": (6,), "strength": (), "picture": (2, 3, 5)}
+        # The first is shared on one side alone: its rows are not those of all, and it is right
+        # where halves alternate only in what both share.
+        shapes = {"picture": (2, 3, 5), "embeds": (3, 4), "time_ids": (6,), "strength": ()}
         return {
             name: draw.latents(1 if name in shared else prompts, *shape)
             for name, shape in shapes.items()
