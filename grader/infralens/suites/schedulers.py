@@ -1,4 +1,4 @@
-"""Schedulers as pipelines have them, over a short table, and what a pipeline gives to its own."""
+"""Schedulers over a short table, as pipelines have them; lent ones; what pipelines give theirs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from diffusers import (
     DDIMScheduler,
     EulerAncestralDiscreteScheduler,
@@ -16,6 +17,8 @@ from diffusers import (
     HeunDiscreteScheduler,
     PNDMScheduler,
 )
+
+from infralens.examiner import Namespace
 
 SCHEDULERS = {
     kind.__name__: kind
@@ -59,6 +62,33 @@ def twin(of: Any) -> Any:
 def signature_of(function: Any) -> inspect.Signature:
     """The signature of a function, of a class's method with its `self`. Reading it takes time."""
     return inspect.signature(function)
+
+
+class LentScheduler:
+    """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.steps: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+    def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
+        given = signature_of(type(self.target).set_timesteps).bind(self.target, *args, **kwargs)
+        device = given.arguments.get("device")
+        if device is not None and torch.device(device).type == "meta":
+            raise ValueError("timesteps on the device 'meta' have no numbers")
+        self.target.set_timesteps(*args, **kwargs)
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        given = signature_of(type(self.target).step).bind(self.target, *args, **kwargs)
+        self.steps.append(tuple(given.arguments[name] for name in STEP))
+        as_tuple = given.arguments.get("return_dict") is False
+        given.arguments["return_dict"] = False
+        with torch.no_grad():
+            sample = type(self.target).step(*given.args, **given.kwargs)[0]
+        return (sample,) if as_tuple else Namespace({"prev_sample": sample})
 
 
 @contextmanager

@@ -7,7 +7,6 @@ and seeing which others change.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from diffusers.models.transformers.transformer_wan import WanRotaryPosEmbed
 from diffusers.models.unets.unet_motion_model import AnimateDiffTransformer3D
 from torch import Tensor
 
-from infralens.examiner import Namespace, library_function
+from infralens.examiner import library_function
 from infralens.suites import configs
 from infralens.suites.networks import frozen, plain_convolutions, seeded
 
@@ -470,34 +469,6 @@ class FirstFrame:
             hook.remove()
         run.latents = tokens.mT.unflatten(2, (frames, height, width))
         return run
-
-
-STEP = inspect.signature(diffusers.FlowMatchEulerDiscreteScheduler.step)
-
-
-class LentScheduler:
-    """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-        self.steps: list[tuple[Any, ...]] = []
-
-    @property
-    def timesteps(self) -> Any:
-        return self.target.timesteps
-
-    @property
-    def sigmas(self) -> Any:
-        return self.target.sigmas
-
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        given = STEP.bind(self.target, *args, **kwargs)
-        self.steps.append(tuple(list(given.arguments.values())[1:4]))
-        as_tuple = given.arguments.get("return_dict") is False
-        given.arguments["return_dict"] = False
-        with torch.no_grad():
-            sample = self.target.step(*given.args[1:], **given.kwargs)[0]
-        return (sample,) if as_tuple else Namespace({"prev_sample": sample})
 
 
 # Windows

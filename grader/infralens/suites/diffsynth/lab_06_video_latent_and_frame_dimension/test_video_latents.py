@@ -26,6 +26,7 @@ from infralens.examiner import (
     unpack,
 )
 from infralens.suites.diffsynth.lab_06_video_latent_and_frame_dimension import live
+from infralens.suites.schedulers import LentScheduler
 
 # 6.1
 
@@ -385,7 +386,7 @@ def test_the_first_frame_stays_as_ltx_keeps_it(candidate: Any, draw: Draw, alike
         text=draw.latents(batch, 3, live.TEXT),
         steps=draw.integer(3, 5),
     )
-    denoiser, scheduler = recorded(given.denoiser), live.LentScheduler(given.scheduler())
+    denoiser, scheduler = recorded(given.denoiser), LentScheduler(given.scheduler())
     lent = remote(scheduler, attributes=["timesteps", "sigmas"], methods=["step"])
     answer = candidate.first_frame_loop(denoiser, lent, given.noise, given.first)
     assert_agrees(answer, library=lambda: given.run().latents, what="the latents at the end")

@@ -20,7 +20,7 @@ from diffusers.models.controlnets.multicontrolnet import MultiControlNetModel
 from diffusers.models.transformers.transformer_flux import FluxAttention
 from torch import Tensor
 
-from infralens.examiner import Namespace, Recorded, recorded, remote
+from infralens.examiner import Recorded, recorded, remote
 from infralens.suites import schedulers
 from infralens.suites.networks import frozen, plain_convolutions, seeded
 from infralens.suites.pipelines import pipeline_of
@@ -487,34 +487,13 @@ def controlled(
 # Schedulers to lend
 
 
-class LentScheduler:
-    """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-        self.steps: list[tuple[Any, ...]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.target, name)
-
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        signature = schedulers.signature_of(type(self.target).step)
-        given = signature.bind(self.target, *args, **kwargs)
-        self.steps.append(tuple(given.arguments[name] for name in schedulers.STEP))
-        as_tuple = given.arguments.get("return_dict") is False
-        given.arguments["return_dict"] = False
-        with torch.no_grad():
-            sample = type(self.target).step(*given.args, **given.kwargs)[0]
-        return (sample,) if as_tuple else Namespace({"prev_sample": sample})
-
-
 METHODS = ("set_timesteps", "set_begin_index", "scale_model_input", "step", "add_noise")
 
 
 def lent(scheduler: Any) -> Any:
     """The scheduler, to be lent to a learner's loop; `.target.steps` are the steps it made."""
     return remote(
-        LentScheduler(scheduler),
+        schedulers.LentScheduler(scheduler),
         attributes=["timesteps", "init_noise_sigma", "order"],
         methods=[name for name in METHODS if hasattr(scheduler, name)],
     )

@@ -9,14 +9,13 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 from torch import Tensor
 
-from infralens.examiner import Namespace, Recorded, recorded, remote
+from infralens.examiner import Recorded, recorded, remote
 from infralens.suites.networks import frozen, seeded
 from infralens.suites.pipelines import pipeline_of
-from infralens.suites.schedulers import STEP, signature_of, watched
+from infralens.suites.schedulers import LentScheduler, watched
 
 LATENT_CHANNELS = 4
 EMBED_WIDTH = 24
@@ -70,41 +69,6 @@ def denoiser(device: str = "cpu") -> Recorded:
     """The UNet as a function of (latents, t, embeds), with a list of its calls. Lend it."""
     module = unet(device)
     return recorded(lambda latents, t, embeds: module(latents, t, embeds).sample, "denoiser")
-
-
-class LentScheduler:
-    """A scheduler as the learner sees it. `steps` keeps (model_output, t, sample) of each step."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-        self.steps: list[tuple[Any, ...]] = []
-
-    @property
-    def timesteps(self) -> Any:
-        return self.target.timesteps
-
-    @property
-    def init_noise_sigma(self) -> Any:
-        return self.target.init_noise_sigma
-
-    def set_timesteps(self, *args: Any, **kwargs: Any) -> None:
-        given = signature_of(type(self.target).set_timesteps).bind(self.target, *args, **kwargs)
-        device = given.arguments.get("device")
-        if device is not None and torch.device(device).type == "meta":
-            raise ValueError("timesteps on the device 'meta' have no numbers")
-        self.target.set_timesteps(*args, **kwargs)
-
-    def scale_model_input(self, *args: Any, **kwargs: Any) -> Any:
-        return self.target.scale_model_input(*args, **kwargs)
-
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        given = signature_of(type(self.target).step).bind(self.target, *args, **kwargs)
-        self.steps.append(tuple(given.arguments[name] for name in STEP))
-        as_tuple = given.arguments.get("return_dict") is False
-        given.arguments["return_dict"] = False
-        with torch.no_grad():
-            sample = type(self.target).step(*given.args, **given.kwargs)[0]
-        return (sample,) if as_tuple else Namespace({"prev_sample": sample})
 
 
 USED_BY_A_LOOP: dict[str, Any] = {
