@@ -333,10 +333,13 @@ def test_codes_are_those_that_torch_rounds_to(candidate: Any, draw: Draw, bits: 
 @todo("8.4", guards="numbers between two codes, and groups of zeros")
 def test_halves_and_zeros(candidate: Any, draw: Draw) -> None:
     """Halves go to the even code; a group of zeros has codes and scale 0."""
-    halves = [n + 0.5 for n in draw.sample(range(-6, 6), 5)]
-    for size in (1.0, draw.choice([0.25, 2.0, 4.0])):
+    # One of each kind: up, down, to zero and away from it each go wrong with two of the four.
+    kinds = [(-6, -4, -2), (-5, -3, -1), (0, 2, 4), (1, 3, 5)]
+    numbers = [draw.choice(kind) for kind in [*kinds, range(-6, 6)]]
+    halves = [n + 0.5 for n in draw.sample(numbers, 5)]
+    for size, group in ((1.0, 6), (draw.choice([0.25, 2.0, 4.0]), draw.choice([6, 3, 2]))):
         weight = size * torch.tensor([[7.0, *halves], [0.0] * 6, [*reversed(halves), -7.0]])
-        assert_quantized(candidate, weight, 4, draw.choice([6, 3, 2]))
+        assert_quantized(candidate, weight, 4, group)
 
 
 @todo("8.4")
