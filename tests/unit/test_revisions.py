@@ -219,6 +219,7 @@ def test_what_was_replaced_is_read_as_it_was(handed_in: Path) -> None:
             "--help",
             "--output=x",
             "--all",
+            "--since=yesterday",
             "ma[i]n",
             "[",
             "m*",
