@@ -595,6 +595,20 @@ def test_a_narrow_terminal_breaks_no_word_of_the_findings(
         assert {"transformers", "5.24.0", "read-only", "NOT"} < set(shown.split())
 
 
+# What other programs read
+
+
+@pytest.mark.parametrize(("wished", "left"), [(None, "error"), ("info", "info")])
+def test_transformers_says_nothing_of_what_is_not_installed_unless_asked(
+    monkeypatch: pytest.MonkeyPatch, wished: str | None, left: str
+) -> None:
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", wished or "")
+    if wished is None:
+        monkeypatch.delenv("TRANSFORMERS_VERBOSITY")
+    assert CliRunner().invoke(main, ["list"]).exit_code == 0
+    assert os.environ["TRANSFORMERS_VERBOSITY"] == left
+
+
 # Debugging
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from infralens.authoring import runs
+from infralens.authoring.checking import check_labs
 from infralens.authoring.proofs import MarginRow, Proof
 from infralens.grading import Wishes
 from infralens.labs import find_lab, find_labs
@@ -65,3 +68,23 @@ def test_a_misconception_is_judged_whole_unless_its_first_failure_says_all(
     assert proof.faults == []
     killers = {name for name, row in proof.margins.items() if row.kills}
     assert killers == ({"test_a"} if asked == ["first failure"] else {"test_a", "test_b"})
+
+
+def test_of_several_labs_the_texts_are_proven_one_lab_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quiz imports parts of diffusers late, which two threads at once break."""
+    inside: list[str] = []
+    seen: list[int] = []
+
+    def proven(proof: Proof) -> None:
+        inside.append(proof.lab.id)
+        time.sleep(0.05)
+        seen.append(len(inside))
+        inside.remove(proof.lab.id)
+        proof.fault("has texts that end its proof here")
+
+    monkeypatch.setattr(runs, "prove_texts", proven)
+    proofs = check_labs(find_labs()[:4], seeds=1, jobs=4, console=Console(quiet=True))
+    assert len(proofs) == 4
+    assert seen == [1, 1, 1, 1]

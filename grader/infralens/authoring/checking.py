@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Lock
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -60,6 +61,7 @@ def check_labs(
         )
         threads = jobs or max(1, min(len(labs), (os.cpu_count() or 2) // 2))
         pool = stack.enter_context(ThreadPoolExecutor(threads))
+        lock = Lock()  # diffusers and transformers import their modules late, and not from threads
 
         def proven(lab: Lab) -> Proof:
             task = progress.add_task("waiting", total=None, lab=lab.short)
@@ -69,6 +71,7 @@ def check_labs(
                 on_step=lambda step: progress.update(task, description=step),
                 despite_texts=despite_texts,
                 nameless=nameless,
+                one_at_a_time=lock,
             )
             progress.update(task, description=f"{len(proof.faults)} faults", total=1, completed=1)
             return proof

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ def prove(
     on_step: OnStep = lambda step: None,
     despite_texts: bool = False,
     using: Examiner | None = None,
+    one_at_a_time: AbstractContextManager[Any] | None = None,
 ) -> Proof:
     """Grade stub, solution, misconceptions and a sabotaged library; collect every fault.
 
@@ -56,14 +57,16 @@ def prove(
     With `nameless`, wrong answers that have no name are judged too, and the names they get noted.
     With `chosen`, only the misconceptions that it takes: what each check is there for is then not
     asked, since another might be the one that it alone catches, and the examiner goes no further
-    than to a failure that has its name. With `using`, in an examiner that is warm.
+    than to a failure that has its name. With `using`, in an examiner that is warm. The texts,
+    whose quiz runs in this process, are proven within `one_at_a_time`.
     """
     proof = Proof(lab)
     if lab.solution is None or not lab.solution.is_file():
         proof.fault("has no solution here; check it in a checkout or on a solutions branch")
         return proof
     on_step("texts")
-    prove_texts(proof)
+    with one_at_a_time or nullcontext():
+        prove_texts(proof)
     if proof.faults and (not despite_texts or any(unfit_texts(lab)) or any(unfit_edits(lab))):
         proof.texts_alone = True
         return proof

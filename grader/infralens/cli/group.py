@@ -152,13 +152,14 @@ def _require_log() -> None:
         raise UsageError(sentence) from None
 
 
-def _leave_out_wishes_for_other_programs() -> None:
+def _settle_the_environment() -> None:
     """A warning that is an error, or pytest's options of a project, would stop a command of ours.
 
     An examiner takes nothing of the kind anyway; this is for what runs beside it, and its children.
     """
     for name in FOR_OTHER_PROGRAMS:
         os.environ.pop(name, None)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # else it says what is not installed
     if sys.warnoptions:  # PYTHONWARNINGS or -W
         sys.warnoptions.clear()
         warnings.simplefilter("ignore")
@@ -178,7 +179,7 @@ def main(ctx: click.Context, extra: tuple[Path, ...]) -> None:
     """Self-grading labs about diffusion inference, judged against the live diffusers library."""
     ctx.obj = [path.resolve() for path in extra]
     _require_log()
-    _leave_out_wishes_for_other_programs()
+    _settle_the_environment()
     # An exception, so that examiners are closed; the code is what shells say of such an end.
     for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
         number = getattr(signal, name, None)  # Windows has only the first
