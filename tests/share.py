@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from infralens.labs import Lab
+from infralens.labs import Lab, find_lab, find_labs
 
 T = TypeVar("T")
 ALL = "all"
 TESTS = Path(__file__).resolve().parent
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
+PICTURES, REMEMBERED, FRONT_ENDS = 3, 3, 2
 FIGURES, CHEAP_FIGURES = 10, ("spacings", "dissolving")
 CROSSING = 3  # wrong answers of each lab
 CROSSING_OF_ALL = 10  # the same in a run of everything
@@ -127,6 +128,12 @@ def case_of(item: pytest.Item) -> Case | None:
         return Case(f"right variants of {lab.id}", given["path"].stem, right, lab)
     if name == "test_a_wrong_answer_loses_its_todo":
         return Case(f"wrong edits of {lab.id}", given["wrong"].entry, WRONG, lab)
+    if name == "test_answers_remembered_by_their_shapes_earn_nothing":
+        return Case("labs with remembered answers", lab.id, REMEMBERED, lab)
+    if name == "test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it":
+        return Case("pictures", given["name"], PICTURES, find_lab(given["name"], find_labs()))
+    if name == "test_a_check_cell_shows_its_verdict":
+        return Case("front ends", given["place"], FRONT_ENDS)
     if name == "test_every_solution_passes_in_one_examiner":
         return Case("directions", item.name, DIRECTIONS)
     if name == "test_a_figure_is_what_its_code_draws":

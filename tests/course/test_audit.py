@@ -29,7 +29,7 @@ from infralens.cli import main
 from infralens.course import audit, unpacking
 from infralens.course.audit import Auditor, Finding
 from infralens.course.bytecode import HEADER
-from infralens.course.distinctive import suite_files
+from infralens.course.distinctive import LEAST, suite_files
 from infralens.labs import find_lab, find_labs
 
 LAB = find_lab("lab-03", find_labs())
@@ -136,6 +136,11 @@ def test_one_line_is_found_wherever_it_is_planted(place: str) -> None:
     leaks = found(PLACES[place](LINE))
     assert {leak.owner for leak in leaks} == {"3.3"}
     assert found(PLACES[place]("return sample")) == []  # the place itself is none
+
+
+def test_a_line_is_found_wherever_in_a_text_it_begins() -> None:
+    for before in range(2 * LEAST):
+        assert [leak.owner for leak in found(b"x" * before + LINE.encode())] == ["3.3"], before
 
 
 def test_a_line_of_a_suite_is_found_as_text_and_as_bytecode() -> None:

@@ -14,12 +14,14 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from infralens.labs import DEFAULT_TRACK, PACKAGE, Lab
 from infralens.stubs import lines_of, regions, stub_of
 
 LEAST = 20  # visible bytes of several lines of an answer together, and what is looked up
+STRETCH = LEAST // 2  # what is looked at first
 LEAST_ANSWER = 24  # of one line: `return sample / scale` may be anybody's
 LEAST_SUITE = 36  # suites are long, and much in them says nothing: `n = draw.integer(5, 20)`
 CONTROL = bytes({*range(32)} - {*b"\t\n\r\f\x1b"})
@@ -61,14 +63,32 @@ class Distinctive:
         return found
 
     def _found_in(self, visible: bytes) -> set[Line]:
-        lines, places = self.lines, range(len(visible) - LEAST + 1)
-        starts = [at for at in places if visible[at : at + LEAST] in lines]
+        stretches = self._stretches
+        starts = {
+            place - before
+            for place in range(0, len(visible), STRETCH)
+            for before in stretches.get(visible[place : place + STRETCH], ())
+            if place >= before
+        }
         return {
             line
             for at in starts
-            for whole, line in lines[visible[at : at + LEAST]]
+            for whole, line in self.lines.get(visible[at : at + LEAST], ())
             if visible.startswith(whole, at)
         }
+
+    @cached_property
+    def _stretches(self) -> dict[bytes, set[int]]:
+        """How far behind the start of a line each stretch of its first bytes may stand.
+
+        Wherever a line stands, one of its stretches begins at a multiple of their length: no other
+        places need to be looked at.
+        """
+        found: dict[bytes, set[int]] = {}
+        for first in self.lines:
+            for before in range(STRETCH):
+                found.setdefault(first[before : before + STRETCH], set()).add(before)
+        return found
 
 
 def bare(data: bytes) -> bytes:
@@ -80,11 +100,15 @@ def distinctive_lines(labs: Sequence[Lab]) -> Distinctive:
     """What gives away an answer or a suite of these labs."""
     texts = {text: None for lab in labs for text in _public(lab)}  # the handbook is everybody's
     public = b"\n".join(bare(text.encode()) for text in texts)
+    # Most lines begin as nothing public does; to search all of it for each would take seconds.
+    begun = {public[at : at + LEAST] for at in range(len(public))}
     everyday = _lines_of_the_kit()
     known: dict[bytes, dict[tuple[bytes, Line], None]] = {}
     for line, least in (secret for lab in labs for secret in _secret(lab)):
         whole = bare(line.text.encode())
-        if len(whole) >= least and whole not in everyday and whole not in public:
+        if len(whole) < least or whole in everyday:
+            continue
+        if whole[:LEAST] not in begun or whole not in public:
             known.setdefault(whole[:LEAST], {})[whole, line] = None
     return Distinctive({first: list(lines) for first, lines in known.items()})
 
