@@ -150,7 +150,7 @@ def test_a_list_needs_a_text_for_each_prompt(candidate: Any, draw: Draw, force_z
     """More or fewer negative prompts than prompts raise ValueError."""
     prompts = draw.sample(WORDS, 2)
     table = live.Table([*WORDS, ""], draw.latents(8, 3, 6), draw.latents(8, 5))
-    for count in (1, 3, 4):
+    for count in (0, 1, 3, 4):
         assert_raises(
             lambda count=count: candidate.negative_conditions(  # type: ignore[misc]
                 prompts, draw.sample(WORDS, count), force_zeros, table.encode
