@@ -511,7 +511,7 @@ def test_frames_leave_as_they_are_decoded(
 
 # 7.7
 
-WAYS = [(4, 8, 2, 2), (6, 4, 2, 1), (8, 4, 2, 2), (3, 6, 1, 2)]
+WAYS = [(4, 8, 2, 2), (6, 4, 2, 1), (8, 4, 3, 2), (3, 6, 1, 2)]
 
 
 def averaged(x: Tensor, out: int, ft: int, fs: int) -> Tensor:
