@@ -12,18 +12,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TypeGuard
+
+from packaging.version import Version
 
 from infralens.library_source import NoSourceError, module_file
 
 
 @dataclass(frozen=True)
 class Unstable:
-    """A name, from the package on, of the class or module that defines it; and why it is used."""
+    """A name, from the package on, of the class or module that defines it; and why it is used.
+
+    Of a release before `since`, which has it not yet, it is not asked.
+    """
 
     name: str
     why: str
+    since: str = ""
 
     @property
     def package(self) -> str:
@@ -193,11 +200,13 @@ UNSTABLE = (
     Unstable(
         f"{MODULAR}.flux2.decoders.Flux2DecodeStep",
         "diffsynth/lab-07: what Flux 2's VAE is given to decode",
+        since="0.37",
     ),
     Unstable(f"{FLUX2}._unpatchify_latents", "diffsynth/lab-07: the same, for diffusers 0.36"),
     Unstable(
         f"{MODULAR}.wan.decoders.WanVaeDecoderStep",
         "diffsynth/lab-07: what Wan's VAE is given to decode",
+        since="0.37",
     ),
     # torch
     Unstable(
@@ -230,12 +239,24 @@ def missing(search: Sequence[str] | None = None) -> tuple[Unstable, ...]:
     there at all lacks each of its names.
     """
     where = tuple(sys.path if search is None else search)
-    return tuple(one for one in UNSTABLE if not one.compiled and not _is_defined(one.name, where))
+    return tuple(
+        one
+        for one in UNSTABLE
+        if not one.compiled and not _is_defined(one.name, where) and not _is_to_come(one, where)
+    )
 
 
 def compiled() -> tuple[str, ...]:
     """The names that only torch itself can tell of."""
     return tuple(one.name for one in UNSTABLE if one.compiled)
+
+
+def _is_to_come(one: Unstable, search: tuple[str, ...]) -> bool:
+    """Whether what is installed is older than the name."""
+    if not one.since:
+        return False
+    found = distributions(name=one.package, path=list(search))
+    return any(Version(package.version) < Version(one.since) for package in found)
 
 
 def _is_defined(name: str, search: tuple[str, ...]) -> bool:

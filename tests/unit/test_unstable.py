@@ -208,6 +208,18 @@ def test_a_name_that_is_gone_is_told_with_its_reason(tmp_path: Path) -> None:
     assert "lab 02" in " ".join(finding.listed)
 
 
+@pytest.mark.parametrize(("installed", "told"), [("0.36.0", False), ("0.37.0", True)])
+def test_a_name_that_is_newer_than_the_release_is_not_missed(
+    tmp_path: Path, installed: str, told: bool
+) -> None:
+    about = tmp_path / f"diffusers-{installed}.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Name: diffusers\nVersion: {installed}\n", encoding="utf-8")
+    newer = {one.name for one in unstable.UNSTABLE if one.since == "0.37"}
+    assert newer
+    assert (newer <= {one.name for one in unstable.missing([str(tmp_path)])}) is told
+
+
 def test_the_tested_releases_are_those_of_the_constraints() -> None:
     lines = (PACKAGE.parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     for package in doctor.PACKAGES:
