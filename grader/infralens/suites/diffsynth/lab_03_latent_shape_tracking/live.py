@@ -1,6 +1,7 @@
 """What diffusers does with the five axes of a video: shapes, layouts, tokens, positions, batches.
 
-Video VAEs are asked on the meta device, where an encoding has a shape and takes no time.
+Video VAEs encode and decode tiny clips: on the meta device, which computes nothing, one convolution
+takes longer.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ Pairs = list[tuple[int, int]]
 
 @functools.lru_cache
 def video_vae(kind: str, ratio: int) -> Any:
-    """A video VAE that compresses time by this ratio, on the meta device."""
+    """A video VAE that compresses time by this ratio."""
     halved = ratio.bit_length() - 1
     config = {
         "wan": lambda: configs.wan(3, (False,) * (2 - halved) + (True,) * halved, 4),
         "ltx": lambda: configs.ltx((True,) * halved + (False,), 4, 4),
         "cogvideox": lambda: configs.cogvideox(3, ratio, 4),
     }[kind]()
-    return configs.made(config["_class_name"], config).eval()
+    return frozen(configs.made(config["_class_name"], config))
 
 
 def encoded(vae: Any, frames: int) -> int:
     """To how many latent frames a VAE encodes so many frames."""
     with torch.no_grad():
-        mean = vae.encode(torch.empty(1, 3, frames, 32, 32, device=META)).latent_dist.mean
+        mean = vae.encode(torch.zeros(1, 3, frames, 32, 32)).latent_dist.mean
     return int(mean.shape[2])
 
 
 def decoded(vae: Any, latent: int) -> int:
     """To how many frames it decodes so many latent frames."""
     with torch.no_grad():
-        sample = vae.decode(torch.empty(1, 4, latent, 2, 2, device=META)).sample
+        sample = vae.decode(torch.zeros(1, 4, latent, 2, 2)).sample
     return int(sample.shape[2])
 
 
@@ -294,7 +295,8 @@ def counted(
     """Operations in the blocks of a live Wan, as torch counts them; the kernel of plain matrix
     products, since torch does not see into some others.
     """
-    network = configs.made("WanTransformer3DModel", config).eval()
+    with META:
+        network = configs.network(config).eval()
     frames, height, width = (n * p for n, p in zip(grid, config["patch_size"], strict=True))
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         network(

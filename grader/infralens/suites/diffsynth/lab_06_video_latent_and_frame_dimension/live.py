@@ -79,7 +79,7 @@ def made(config: dict[str, int], batch: int, frames: int, height: int, width: in
 
 @functools.lru_cache
 def video_vae(temporal: int) -> Any:
-    """A video VAE that really compresses time by this ratio, on the meta device."""
+    """A video VAE that really compresses time by this ratio."""
     halved = temporal.bit_length() - 1
     config = (
         configs.wan(3, (True, True), CHANNELS)
@@ -92,7 +92,7 @@ def video_vae(temporal: int) -> Any:
 @functools.lru_cache
 def decoded(temporal: int, latent: int) -> int:
     """To how many frames such a VAE decodes so many latent frames."""
-    z = torch.empty(1, CHANNELS, latent, 2, 2, device=configs.META)
+    z = torch.zeros(1, CHANNELS, latent, 2, 2)
     with torch.no_grad():
         return int(video_vae(temporal).decode(z).sample.shape[2])
 

@@ -93,8 +93,8 @@ NETWORKS: dict[str, Callable[[int], Any]] = {
 
 def network(kind: str, blocks: int) -> Any:
     """A new network of a family, with so many blocks (levels of a UNet), on meta."""
-    config = NETWORKS[kind](blocks)
-    return configs.made(config["_class_name"], config)
+    with META:
+        return configs.network(NETWORKS[kind](blocks))
 
 
 def sketch(widths: Sequence[int], blocks: int) -> Sketch:
