@@ -575,6 +575,14 @@ def test_every_entry_has_the_same_rows(candidate: Any, draw: Draw, guided: bool)
         list(positive),
         f"of {prompts} prompts, {images} images each, {'guided' if guided else 'not guided'}",
     )
+    if negative is not None:  # one side may share everything
+        alone = {name: value[:1] for name, value in positive.items()}
+        assert_rows(
+            candidate.batch_conditions(alone, negative, images),
+            partial(laid_out, alone, negative, prompts, images),
+            list(alone),
+            f"of {prompts} prompts that differ in their negatives alone, {images} images each",
+        )
 
 
 # 5.7
