@@ -116,7 +116,7 @@ def test_whoever_is_killed_nothing_is_lost_or_doubled(
     dask.scheduler()
     first, second, _ = dask.worker(), dask.worker(), dask.worker(ANOTHER_KIT)
     told, written, ended = list[str](), list[str](), list[bool]()
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 4.0)
 
     def kill_who_grades_a() -> None:
         while not marker.exists() or not marker.read_text():

@@ -478,7 +478,9 @@ def test_frames_leave_as_they_are_decoded(
 ) -> None:
     """Each latent frame is decoded and handed out before the next; the pictures are Wan's."""
     ratio, residual = case
-    vae, frames = live.wan(ratio, residual, exact=True), draw.integer(2, 3)
+    # Of two frames, one too late and all at the end are the same.
+    frames = draw.integer(2, 3) if ratio == 2 else 3
+    vae = live.wan(ratio, residual, exact=True)
     latents = 2 * draw.latents(2, 4, frames, *draw.sample([1, 2, 3], 2))
     lent = LentDecoder(vae, past=latents.flip(0))
     handed: list[Any] = []
