@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from infralens.labs import Lab, find_lab, find_labs
+from infralens.labs import Lab, find_labs
 
 T = TypeVar("T")
 ALL = "all"
 TESTS = Path(__file__).resolve().parent
+LABS = {lab.id: lab for lab in find_labs()}
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
 PICTURES, REMEMBERED, FRONT_ENDS = 3, 3, 2
@@ -131,7 +132,7 @@ def case_of(item: pytest.Item) -> Case | None:
     if name == "test_answers_remembered_by_their_shapes_earn_nothing":
         return Case("labs with remembered answers", lab.id, REMEMBERED, lab)
     if name == "test_a_lab_s_picture_is_drawn_and_a_misconception_changes_it":
-        return Case("pictures", given["name"], PICTURES, find_lab(given["name"], find_labs()))
+        return Case("pictures", given["name"], PICTURES, LABS[given["name"]])
     if name == "test_a_check_cell_shows_its_verdict":
         return Case("front ends", given["place"], FRONT_ENDS)
     if name == "test_every_solution_passes_in_one_examiner":

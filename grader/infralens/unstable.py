@@ -256,7 +256,8 @@ def _is_to_come(one: Unstable, search: tuple[str, ...]) -> bool:
     if not one.since:
         return False
     found = distributions(name=one.package, path=list(search))
-    return any(Version(package.version) < Version(one.since) for package in found)
+    since = Version(one.since).release  # its candidates count as it
+    return any(Version(package.version).release < since for package in found)
 
 
 def _is_defined(name: str, search: tuple[str, ...]) -> bool:

@@ -208,7 +208,7 @@ def test_a_name_that_is_gone_is_told_with_its_reason(tmp_path: Path) -> None:
     assert "lab 02" in " ".join(finding.listed)
 
 
-@pytest.mark.parametrize(("installed", "told"), [("0.36.0", False), ("0.37.0", True)])
+@pytest.mark.parametrize(("installed", "told"), [("0.36.0", False), ("0.37.0rc1", True)])
 def test_a_name_that_is_newer_than_the_release_is_not_missed(
     tmp_path: Path, installed: str, told: bool
 ) -> None:

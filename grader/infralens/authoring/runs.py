@@ -67,8 +67,10 @@ def prove(
     on_step("texts")
     with one_at_a_time or nullcontext():
         prove_texts(proof)
-    if proof.faults and (not despite_texts or any(unfit_texts(lab)) or any(unfit_edits(lab))):
-        proof.texts_alone = True
+        proof.texts_alone = bool(proof.faults) and (
+            not despite_texts or any(unfit_texts(lab)) or any(unfit_edits(lab))
+        )
+    if proof.texts_alone:
         return proof
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="infralens-check-")))

@@ -155,11 +155,12 @@ def _require_log() -> None:
 def _settle_the_environment() -> None:
     """A warning that is an error, or pytest's options of a project, would stop a command of ours.
 
-    An examiner takes nothing of the kind anyway; this is for what runs beside it, and its children.
+    An examiner takes nothing of the kind anyway; this is for what runs beside it, and its children,
+    where transformers is to say nothing of what is not installed, unless somebody asked.
     """
     for name in FOR_OTHER_PROGRAMS:
         os.environ.pop(name, None)
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # else it says what is not installed
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     if sys.warnoptions:  # PYTHONWARNINGS or -W
         sys.warnoptions.clear()
         warnings.simplefilter("ignore")

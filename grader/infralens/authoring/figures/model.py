@@ -25,7 +25,7 @@ STEPS, SCALE = 8, 4.0
 COUNTS = (1, 2, 4, 8, 25)
 REQUESTS = 40_000  # of a queue; the waits of the slowest hundredth are steady then
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95)
-PAIR = re.compile(r"^\| ([\d.]+) → ([\d.]+) \| [\d,]+ \| (\d+) \| (\d+) \|", re.MULTILINE)
+PAIR = re.compile(r"^\| ([\d.]+ → [\d.]+) \| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \|", re.MULTILINE)
 
 
 def run() -> Figure:
@@ -188,17 +188,19 @@ def _waits(load: float) -> tuple[float, float]:
 def releases() -> Figure:
     """The values that a release changed, as the page's own table has them."""
     page = own_place().exercises / "handbook" / "releases.md"
-    found = PAIR.findall(page.read_text(encoding="utf-8"))
+    pairs = PAIR.findall(page.read_text(encoding="utf-8"))
+    found = [[int(count.replace(",", "")) for count in counts] for _, *counts in pairs]
     figure = sheet(WIDTH * 0.75, 2.3, "")
     axes = figure.add_axes((0.2, 0.2, 0.775, 0.77))
-    for column, words, colour in ((3, "different", SERIES[1]), (2, "within rounding", SERIES[0])):
-        sizes = [int(pair[column]) for pair in found]
-        offset = 0.2 if column == 3 else -0.2
+    for column, words, colour in ((2, "different", SERIES[1]), (1, "within rounding", SERIES[0])):
+        sizes = [counts[column] for counts in found]
+        offset = 0.2 if column == 2 else -0.2
         places = [i + offset for i in range(len(found))]
         bars = axes.barh(places, sizes, height=0.38, color=colour, label=words)
         axes.bar_label(bars, [str(size) if size else "" for size in sizes], fontsize=7, padding=2)
-    axes.set_yticks(range(len(found)), [f"{old} → {new}" for old, new, *_ in found])
+    axes.set_yticks(range(len(found)), [names for names, *_ in pairs])
     axes.invert_yaxis()
-    plain(axes, "values that are not equal to the bit, of 6,960", "")
+    values = max(map(sum, found))
+    plain(axes, f"values that are not equal to the bit, of {values:,}", "")
     axes.legend(fontsize=8, frameon=False)
     return figure
