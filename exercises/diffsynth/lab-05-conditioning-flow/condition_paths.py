@@ -32,7 +32,8 @@ def sdxl_conditions(
     clip_skip: None, or how many layers further from the end the states are taken.
 
     embeds: (B, L, Σ D_i): of each encoder the last state but one, and with clip_skip k the one k
-    before it, side by side. pooled: text_embeds of the encoder that has them.
+    before it, side by side. pooled: text_embeds of the encoder that has them; where none has them,
+    an exception.
 
     Source: StableDiffusionXLPipeline.encode_prompt, its positive side.
 
@@ -85,9 +86,9 @@ def negative_conditions(
     negative: None, one text for all prompts, or one for each. encode(texts) gives (embeds, pooled)
     with a row for each text of a list.
 
-    Nobody said anything (None): zeros of the same shapes when force_zeros, and otherwise the empty
-    text "" for each. What somebody said is encoded, "" too, whatever force_zeros is. A list that
-    has not one text for each prompt: ValueError. Only what is used is encoded.
+    Nobody said anything (None): zeros of the same shapes and dtypes when force_zeros, and otherwise
+    the empty text "" for each. What somebody said is encoded, "" too, whatever force_zeros is. A
+    list that has not one text for each prompt: ValueError. Only what is used is encoded.
 
     Source: StableDiffusionXLPipeline.encode_prompt with force_zeros_for_empty_prompt.
 
@@ -103,8 +104,8 @@ def pack_valid(
 ) -> tuple[Tensor, Tensor]:
     """5.3 · (embeds, mask) with the real tokens of each row in front and zeros behind them.
 
-    hidden: (B, L, D). mask: (B, L) of 0 and 1; the zeros, padding, are all on the right or all on
-    the left of a row. The first `drop` real tokens of each row, a template, are left out; those
+    hidden: (B, L, D). mask: (B, L) of 0 and 1 in any integer dtype; the zeros, padding, are all on
+    the right or all on the left of a row. The first `drop` real tokens of each row, a template, are left out; those
     that remain move to the front, in their order. length: of the result, or None for that of the
     row with most tokens remaining.
 

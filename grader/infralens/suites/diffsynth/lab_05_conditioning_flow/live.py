@@ -198,7 +198,7 @@ class Table:
             tokenizer=None,
             tokenizer_2=self.words,
             text_encoder=None,
-            text_encoder_2=Encoder(answer),
+            text_encoder_2=Encoder(answer, self.hidden.dtype),
         )
         embeds, negative_embeds, pooled, negative_pooled = pipeline_class(
             "StableDiffusionXLPipeline"

@@ -73,7 +73,7 @@ def test_xl_takes_the_states_before_the_last_side_by_side(
 
 @todo("5.1", guards="the refiner, which has one encoder alone")
 def test_the_refiner_has_the_second_encoder_alone(candidate: Any, draw: Draw) -> None:
-    """One encoder, with a projection: its states and its pooled vector."""
+    """One encoder, with a projection: its states and its pooled vector. Without one: an error."""
     rows, length = draw.sample(range(2, 6), 2)
     width, projected = draw.sample(range(6, 12), 2)
     outputs = [draw_output(draw, rows, length, width, projected)]
@@ -83,6 +83,10 @@ def test_the_refiner_has_the_second_encoder_alone(candidate: Any, draw: Draw) ->
         lambda: live.sdxl_encoded(outputs, skip),
         *("embeds", "pooled"),
         "of one encoder",
+    )
+    bare = [draw_output(draw, rows, length, width, None)]
+    assert_raises(
+        lambda: candidate.sdxl_conditions(bare, skip), what="one encoder without text_embeds"
     )
 
 
@@ -130,7 +134,12 @@ def test_negatives_are_those_of_xl(
         "a list": [others[1], "", others[0]][:count],
     }[said]
     texts = [*draw.sample([*WORDS, ""], len(WORDS) + 1)]
-    table = live.Table(texts, draw.latents(len(texts), 3, 6), draw.latents(len(texts), 5))
+    dtype = torch.bfloat16 if force_zeros else torch.float32
+    table = live.Table(
+        texts,
+        draw.latents(len(texts), 3, 6, dtype=dtype),
+        draw.latents(len(texts), 5, dtype=dtype),
+    )
     answer = candidate.negative_conditions(prompts, negative, force_zeros, table.encode)
     halves = unpack(answer, "the prompts' pair", "the negatives' pair")
     for k, (half, whose) in enumerate(zip(halves, ("prompts", "negatives"), strict=True)):
@@ -232,6 +241,8 @@ def test_a_template_is_dropped_before_a_fixed_length(candidate: Any, draw: Draw,
     counts = draw.sample(range(drop + 1, drop + 6), 3)
     length = max(counts) + draw.integer(1, 2)
     hidden, mask = draw.latents(3, length, width), draw_mask(draw, counts, length, side)
+    if side == "left":
+        mask = mask.int()  # the answer's is int64 all the same
     for wanted in (max(counts) - drop, length + 1):
         assert_pair(
             candidate.pack_valid(hidden, mask, drop, wanted),
@@ -254,6 +265,7 @@ def test_rows_that_do_not_fit_are_an_error(candidate: Any, draw: Draw, side: str
         (min(counts), None),
         (min(counts), length),
         (min(counts) + 1, length),
+        (0, 0),
     ]
     for drop, wanted in calls:
         assert_raises(
@@ -282,9 +294,11 @@ def draw_joint(draw: Draw, width: int, heads: int) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for name in (*names, "to_add_out"):
         weights |= draw_linear(draw, name, width, width)
-    sizes = torch.tensor([0.2, 1.0, 4.0, 0.5])[:heads].repeat_interleave(width // heads)
+    # The first so small that the 1e-6 below the root is a good part of the mean.
+    sizes = torch.tensor([5e-4, 1.0, 4.0, 0.5])[:heads].repeat_interleave(width // heads)
     for name in ("to_q", "to_k", "add_q_proj", "add_k_proj"):
         weights[f"{name}.weight"] = weights[f"{name}.weight"] * sizes[:, None]
+        weights[f"{name}.bias"] = weights[f"{name}.bias"] * sizes
     for name in ("norm_q", "norm_k", "norm_added_q", "norm_added_k"):
         weights[f"{name}.weight"] = 1 + draw.tensor(width // heads, low=-0.5, high=0.5)
     return weights
