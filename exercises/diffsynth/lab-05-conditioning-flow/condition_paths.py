@@ -105,9 +105,9 @@ def pack_valid(
     """5.3 · (embeds, mask) with the real tokens of each row in front and zeros behind them.
 
     hidden: (B, L, D). mask: (B, L) of 0 and 1 in any integer dtype; the zeros, padding, are all on
-    the right or all on the left of a row. The first `drop` real tokens of each row, a template, are left out; those
-    that remain move to the front, in their order. length: of the result, or None for that of the
-    row with most tokens remaining.
+    the right or all on the left of a row. The first `drop` real tokens of each row, a template, are
+    left out; those that remain move to the front, in their order. length: of the result, or None
+    for that of the row with most tokens remaining.
 
     embeds: (B, length, D) in hidden's dtype, exact zeros where there is no token. mask: (B, length)
     int64, 1 where there is one. A row with more tokens remaining than length, or with none:
