@@ -72,7 +72,8 @@ def encode_in_chunks(vae: Any, video: Tensor) -> Tensor:
 
     vae: lent, see above; it may remember the frames of another clip. Its encoder is given the first
     frame alone, then r frames at a time, in order; what it gives is joined in time. quant_conv
-    comes last, once or for each piece. A number of frames that is not r·k + 1: ValueError.
+    comes last, once or for each piece. A number of frames that is not r·k + 1: ValueError; r may be
+    1, and every number is that then.
 
     Source: AutoencoderKLWan._encode.
 
@@ -114,8 +115,9 @@ def to_model(latents: Tensor, stats: Mapping[str, Any]) -> Tensor:
     latents_mean m, latents_std s, lists with a number for each channel: (z − m) / s.
     the same and scaling_factor f: (z − m) · f / s.
     scaling_factor f, invert_scale_latents: z · f, or z / f where that is true.
-    bn_mean μ, bn_var v, lists, and bn_eps ε, four axes only: blocks of 2 × 2 pixels go into the
-    channels in the order (channel, row, column), (B, 4C, h/2, w/2); of these (z − μ) / √(v + ε).
+    bn_mean μ, bn_var v, lists, and bn_eps ε, whose latents are always (B, C, h, w): blocks of 2 × 2
+    pixels go into the channels in the order (channel, row, column), (B, 4C, h/2, w/2); of these
+    (z − μ) / √(v + ε).
     Any other set of names, or an odd side with the last: ValueError.
 
     Source: WanImageToVideoPipeline.prepare_latents; LTXPipeline._normalize_latents;
@@ -181,15 +183,15 @@ def temporal_tiled_decode(
 
     decode: takes n latent frames and gives (n − 1)·ratio + 1 frames; it begins anew in each call.
     latents: (B, C, f, h, w). tile, stride: latent frames, 1 ≤ stride ≤ tile, else ValueError.
-    No more than `tile` latent frames are decoded in one call. Otherwise:
+    A clip of at most `tile` latent frames is decoded in one call. Any other:
     * A tile begins at each 0, stride, 2·stride, … below f, and takes tile + 1 latent frames, or
       what is left of them. All are decoded, in order, once each; each but the first then loses its
       first frame, which the tile before has too.
     * The first n frames of each but the first are blended with the last n of the tile before, *as
       that was blended itself*: n is (tile − stride)·ratio, or as many frames as the shorter of the
       two has; frame i is before·(1 − i/n) + own·i/n.
-    * Of the first tile stride·ratio + 1 frames are kept, of the others stride·ratio; joined in
-      time, and cut to (f − 1)·ratio + 1.
+    * Of the first tile stride·ratio + 1 frames are kept, of the others stride·ratio, or what they
+      have; joined in time, which makes (f − 1)·ratio + 1.
 
     Source: AutoencoderKLHunyuanVideo._temporal_tiled_decode.
 
@@ -221,7 +223,7 @@ def temporal_tiled_decode(
             own = torch.cat([blended, own[:, :, n:]], dim=2)
         kept.append(own[:, :, :length])
         before = own
-    return torch.cat(kept, dim=2)[:, :, : (frames - 1) * ratio + 1]
+    return torch.cat(kept, dim=2)
     ### END SOLUTION
 
 

@@ -173,22 +173,24 @@ def test_a_video_is_encoded_as_wan_encodes_it(candidate: Any, draw: Draw) -> Non
 
 @todo("7.2")
 def test_the_ratio_is_the_vaes(candidate: Any, draw: Draw) -> None:
-    """A VAE that halves time once takes its frames in twos, after another clip as well."""
-    vae, batch = live.wan(2), draw.integer(2, 3)
-    video = draw_video(draw, 2 * draw.integer(2, 3) + 1, batch=batch)
-    past = torch.zeros_like(video) + 0.5
-    lent = Lent(vae, past=past)
-    moments = candidate.encode_in_chunks(lent.lend(), video)
-    assert_equals(
-        lent.lengths,
-        value=[1] + [2] * (video.shape[2] // 2),
-        what=f"how many of {video.shape[2]} frames entered the encoder, call by call",
-    )
-    assert_agrees(
-        moments,
-        library=lambda: live.encoded_by_hand(vae, video),
-        what=f"the moments of {video.shape[2]} frames at ratio 2",
-    )
+    """A VAE that halves time once takes its frames in twos, one that never does one by one."""
+    batch = draw.integer(2, 3)
+    for ratio, groups in ((2, draw.integer(2, 3)), (1, draw.integer(1, 2))):
+        vae = live.wan(ratio)
+        video = draw_video(draw, ratio * groups + 1, batch=batch)
+        past = torch.zeros_like(video) + 0.5
+        lent = Lent(vae, past=past)
+        moments = candidate.encode_in_chunks(lent.lend(), video)
+        assert_equals(
+            lent.lengths,
+            value=[1] + [ratio] * groups,
+            what=f"how many of {video.shape[2]} frames entered the encoder, call by call",
+        )
+        assert_agrees(
+            moments,
+            library=partial(live.encoded_by_hand, vae, video),
+            what=f"the moments of {video.shape[2]} frames at ratio {ratio}",
+        )
 
 
 @todo("7.2", guards="a tail that would be dropped")
@@ -307,26 +309,40 @@ def test_the_vae_gets_what_the_familys_gets(
     )
 
 
+def draw_far(draw: Draw, *shape: int) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """Constants of Wan, and latents of float16 for both ways, which leave it in between.
+
+    In half of the places z − m, which is x · s, is beyond the largest float16; what is asked for is
+    not, with a deviation of 1.2 or more.
+    """
+    stats = draw_stats(draw, "Wan", shape[1])
+    stats["latents_mean"] = draw.tensor(shape[1], low=-30_000, high=-26_000).tolist()
+    z = draw.tensor(*shape, low=40_000, high=48_000)
+    z = torch.where(draw.latents(*shape) > 0, z, -z).half()
+    z[0, 0, 0, 0], z[1, 0, 0, 0] = 44_000, -44_000
+    return stats, z, formula(z, stats, False).half()
+
+
 @todo("7.3", guards="images of a video's family, and a factor that was inverted")
 def test_images_and_inverted_factors_go_both_ways(candidate: Any, draw: Draw) -> None:
-    """Four axes with constants for each channel, and the way back from an inverted factor."""
+    """Four axes with constants for each channel, also in float16, and a factor that was inverted."""
     channels = draw.integer(3, 5)
     height, width = draw.sample(range(3, 8), 2)
+    image = draw.latents(2, channels, height, width)
+    video = draw.latents(2, channels, 2, height, width)
     cases = [
-        (draw_stats(draw, "Wan", channels), (height, width)),
-        (draw_stats(draw, "LTX", channels), (height, width)),
-        (draw_stats(draw, "CogVideoX", channels, invert=True), (2, height, width)),
+        draw_far(draw, 2, channels, height, width),
+        (draw_stats(draw, "LTX", channels), image, image),
+        (draw_stats(draw, "CogVideoX", channels, invert=True), video, video),
     ]
-    for stats, axes in cases:
-        latents = draw.latents(2, channels, *axes)
-        for name, back in (("to_model", False), ("to_vae", True)):
+    for stats, encoded, denoised in cases:
+        for name, latents in (("to_model", encoded), ("to_vae", denoised)):
+            exact = partial(formula, latents, stats, name == "to_vae")
             assert_matches_formula(
                 getattr(candidate, name)(latents, stats),
-                computed=lambda latents=latents, stats=stats, back=back: (  # type: ignore[misc]
-                    formula(latents, stats, back).float()
-                ),
-                truth=partial(formula, latents, stats, back),
-                what=f"{name} of {len(axes) + 2} axes by {', '.join(stats)}",
+                computed=lambda exact=exact, latents=latents: exact().to(latents.dtype),  # type: ignore[misc]
+                truth=exact,
+                what=f"{name} of {latents.ndim} axes by {', '.join(stats)}",
             )
 
 
@@ -365,7 +381,7 @@ def test_other_names_and_odd_sides_are_an_error(candidate: Any, draw: Draw) -> N
 
 
 @todo("7.4")
-@pytest.mark.parametrize("case", [(7, 4, 3), (7, 4, 1), (5, 3, 3), (3, 3, 2)], ids=str)
+@pytest.mark.parametrize("case", [(7, 4, 3), (5, 4, 1), (5, 3, 3), (3, 3, 2)], ids=str)
 def test_tiles_in_time_are_those_of_hunyuan(
     candidate: Any, draw: Draw, case: tuple[int, int, int]
 ) -> None:
@@ -456,6 +472,8 @@ def test_channels_are_brought_to_one_length(
     x[:, :, 0] *= 300
     x[:, :, 1, 0] = 30_000 * x[:, :, 1, 0].sign()
     x[:, :, 1, 1] *= 2e-3
+    x[:, :, 1, 1, 0] *= 1e-5
+    x[:, :, 1, 1, 1] *= 5e-11  # shorter than the floor
     x[:, :, 1, 2] = 0
     x = x.to(dtype)
     gamma = draw.tensor(channels, 1, 1, 1, low=0.5, high=2.0, dtype=dtype)

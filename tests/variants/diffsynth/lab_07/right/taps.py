@@ -34,7 +34,7 @@ def encode_in_chunks(vae, video):
     if n % r != 1 % r:
         raise ValueError(n)
     vae.clear_cache()
-    sizes = [1] + [r] * (n // r)
+    sizes = [1] + [r] * ((n - 1) // r)
     return torch.cat([vae.quant_conv(vae.encoder(p)) for p in video.split(sizes, 2)], 2)
 
 
