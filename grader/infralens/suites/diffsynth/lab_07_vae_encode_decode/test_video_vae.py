@@ -325,7 +325,7 @@ def draw_far(draw: Draw, *shape: int) -> tuple[dict[str, Any], Tensor, Tensor]:
 
 @todo("7.3", guards="images of a video's family, and a factor that was inverted")
 def test_images_and_inverted_factors_go_both_ways(candidate: Any, draw: Draw) -> None:
-    """Four axes with constants for each channel, also in float16, and a factor that was inverted."""
+    """Four axes with a constant a channel, also in float16, and a factor that was inverted."""
     channels = draw.integer(3, 5)
     height, width = draw.sample(range(3, 8), 2)
     image = draw.latents(2, channels, height, width)
