@@ -12,10 +12,12 @@ import os
 import platform
 import signal
 import sys
+import threading
 from pathlib import Path
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_OPEN_FILES = 256
+STACK_BYTES = 2**20  # torch and numpy need less in a thread; by itself it would be 8 MiB
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
@@ -138,6 +140,11 @@ def limit_memory(extra_mb: int) -> None:
 
 
 def limit_extent(most_bytes: int) -> None:
-    """Let the address space be so large and no larger, and no file: one could lie in memory."""
+    """Let the address space be so large and no larger, and no file: one could lie in memory.
+
+    Threads that start from here have a small stack: it counts whole, whatever is used of it, and
+    that of a thread that has just ended is not free at once.
+    """
+    threading.stack_size(STACK_BYTES)
     _limit("RLIMIT_AS", most_bytes)
     _limit("RLIMIT_FSIZE", 0)
