@@ -27,6 +27,7 @@ LABS = {lab.id: lab for lab in find_labs()}
 PROVEN = TESTS / "proven.json"
 MISCONCEPTIONS, WRONG, ATTACKS, DIRECTIONS = 3, 2, 5, 2  # one part in so many is taken
 PICTURES, REMEMBERED, FRONT_ENDS = 3, 3, 2
+TOGETHER = 2  # labs that one examiner grades in turn
 FIGURES, CHEAP_FIGURES = 10, ("spacings", "dissolving")
 CROSSING = 3  # wrong answers of each lab
 CROSSING_OF_ALL = 10  # the same in a run of everything

@@ -203,6 +203,7 @@ def nested(depth: int) -> bytes:
         (b"%PDF-1.7\n" + zlib.compress(LINE.encode()), "a PDF"),
         (importlib.util.MAGIC_NUMBER + bytes(HEADER) + b"\xff" * 50, "no bytecode"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "data",
 )
 def test_what_cannot_be_looked_into_is_told(data: bytes, said: str) -> None:
     problems = [finding.problem for finding in found(data)]

@@ -104,3 +104,12 @@ def test_every_control_and_a_fifth_of_the_attacks_are_tried_at_one_level_a_day()
     assert share.shared_out(items, share.Share.named("all"))[0] == items
     days = [share.Share(first + datetime.timedelta(days=number)) for number in range(10)]
     assert sum(len(share.shared_out(real, day)[0]) for day in days) == 2
+
+
+def test_the_runner_keeps_a_group_on_one_worker(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist tells its scheduler by the names of tests: it did nothing with pytest 9.2."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("this run keeps no groups: --dist loadgroup does")
+    for item in request.session.items:
+        group = item.get_closest_marker("xdist_group")
+        assert group is None or item.nodeid.endswith(f"@{group.args[0]}"), item.nodeid
