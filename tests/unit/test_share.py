@@ -112,4 +112,5 @@ def test_the_runner_keeps_a_group_on_one_worker(request: pytest.FixtureRequest) 
         pytest.skip("this run keeps no groups: --dist loadgroup does")
     for item in request.session.items:
         group = item.get_closest_marker("xdist_group")
-        assert group is None or item.nodeid.endswith(f"@{group.args[0]}"), item.nodeid
+        kept = group is None or item.nodeid.endswith(f"@{group.args[0]}")
+        assert kept, f"{item.nodeid}: install what constraints.txt pins"
