@@ -137,7 +137,7 @@ def cross_bias(masks: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
 
     masks: for each of R prompts (h, w), above 0.5 is inside its region; N = h·w pixels, row by row.
     lengths: how many tokens each prompt has; the prompts' tokens follow each other. The bias is 0
-    where a pixel may look and −inf (or anything up to −10,000) where it may not.
+    where a pixel may look and −inf (or −10,000 and below) where it may not.
 
     A pixel looks at the tokens of every prompt in whose region it lies; one that lies in no region
     looks at those of prompt 0. Lists of different lengths: ValueError.
@@ -287,8 +287,8 @@ def controlled_loop(
     unet(x, t, embeds, down, mid). None open: down and mid are None. x is the state twice, scaled
     for the network, for the controls and the unet alike.
 
-    A control that is closed, or whose weight is 0, is not called. start > end, or one of them
-    outside 0 to 1: ValueError.
+    A control that is closed, or whose weight is 0, is not called. With start = end it is never
+    open. start > end, or one of them outside 0 to 1: ValueError.
 
     Source: StableDiffusionControlNetPipeline.__call__ and MultiControlNetModel.forward, which call
     every control in every iteration and multiply by 0.
